@@ -1,0 +1,83 @@
+// The words that the codec shares with the other folders: element types, bounds, boxes, record names.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "codec/result.h"
+
+namespace varve::codec {
+
+using Bytes = std::vector<std::byte>;
+
+/// Element types. The numbers are stored on disk: never renumber.
+enum class DType : uint8_t {
+  u8 = 1,
+  i8 = 2,
+  u16 = 3,
+  i16 = 4,
+  u32 = 5,
+  i32 = 6,
+  u64 = 7,
+  i64 = 8,
+  f16 = 9,  ///< IEEE 754 binary16; stored losslessly
+  f32 = 10,
+  f64 = 11,
+};
+
+/// Bytes of one element; 0 for a number that is no DType.
+size_t element_size(DType type);
+bool is_float(DType type);
+/// "f32", "u16", ...
+std::string_view name_of(DType type);
+/// The inverse of name_of; also takes "float32", "int16", "uint8", ... An unknown name: EINVAL.
+Result<DType> parse_dtype(std::string_view name);
+
+/// How far a finite element may move. The numbers are stored on disk.
+enum class BoundMode : uint8_t {
+  lossless = 0,
+  absolute = 1,  ///< |x - x'| <= value
+  relative = 2,  ///< |x - x'| <= value * (max - min over the finite, non-fill elements of the array)
+};
+
+struct Bound {
+  BoundMode mode = BoundMode::lossless;
+  double value = 0;
+  bool operator==(const Bound&) const = default;
+};
+
+/// Parses "lossless", "abs:0.5", "rel:1e-3". Negative, NaN, infinite or malformed: EINVAL with a sentence that
+/// names the text and what would be accepted. A value of 0 yields lossless.
+Result<Bound> parse_bound(std::string_view text);
+/// "lossless", "abs:0.5", "rel:0.001"; parse_bound gives the same Bound back.
+std::string to_string(const Bound& bound);
+
+/// Extents or indices, slowest axis first. An array has 0 (scalar) to 32 axes.
+using Extents = std::vector<uint64_t>;
+inline constexpr size_t kMaxRank = 32;
+
+/// Product of the extents; 1 for rank 0.
+uint64_t element_count(const Extents& shape);
+
+/// The elements with origin[i] <= index[i] < origin[i] + shape[i].
+struct Box {
+  Extents origin;
+  Extents shape;
+  bool operator==(const Box&) const = default;
+};
+
+/// Names a record within one array. Level 3 stands for the coarse record of a tile (levels 3 and up) and `brick` is
+/// then the tile's number; levels 2, 1, 0 are of one brick.
+struct RecordId {
+  uint8_t level = 0;
+  uint64_t brick = 0;
+  bool operator==(const RecordId&) const = default;
+};
+
+inline constexpr uint8_t kCoarseLevel = 3;
+
+}  // namespace varve::codec

@@ -1,0 +1,41 @@
+// Recognition in a separate process with resource limits. The worker never opens the file: it asks for ranges over a
+// socket and the daemon answers from its FileView, so staged, sealed and mixed files are all the same to it.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "fs/formats/recogniser.h"
+
+namespace varve::fs {
+
+struct WorkerOptions {
+  std::string program;  ///< the varve binary; empty: /proc/self/exe. It is run as `program recognise-worker`
+  std::chrono::milliseconds time_limit{20000};  ///< for one file
+  uint64_t memory_limit = uint64_t{2} << 30;    ///< RLIMIT_AS of the worker
+  unsigned processes = 2;                       ///< at most so many at once
+};
+
+/// Thread-safe. Processes start on demand, serve one file after another, and are replaced when they die.
+class RecogniserPool {
+ public:
+  explicit RecogniserPool(WorkerOptions options);
+  ~RecogniserPool();
+  RecogniserPool(const RecogniserPool&) = delete;
+  RecogniserPool& operator=(const RecogniserPool&) = delete;
+
+  /// As fs::recognise, elsewhere. A crash, a time-out or a protocol error of the worker: EIO with a sentence (signal,
+  /// limit); the next call gets a fresh process.
+  Result<std::optional<Recognised>> recognise(std::string_view name, FileView& file,
+                                              const std::optional<RawHint>& hint);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// The worker's main loop: serves requests on the socket `fd` until it is closed. Returns the exit status.
+int recogniser_worker_main(int fd);
+
+}  // namespace varve::fs

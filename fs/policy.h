@@ -1,0 +1,61 @@
+// Which bound each array gets: rules in STORE/policy.toml and bounds inherited from directories.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "codec/types.h"
+#include "fs/formats/recogniser.h"
+
+namespace varve::fs {
+
+/// One [[rule]] of policy.toml.
+struct PolicyRule {
+  std::string path;     ///< glob over the path from the mount's root, without a leading slash: * and ? stop at '/', ** does not
+  std::string dataset;  ///< glob over the dataset's name; empty: any dataset
+  std::optional<codec::Bound> bound;
+  std::optional<RawHint> raw;
+  size_t line = 0;  ///< in policy.toml, for messages
+};
+
+/// What a file is sealed with, fixed when it is created or its bound is set. Small; stored with the inode as text.
+struct FilePolicy {
+  struct Choice {
+    std::string dataset;  ///< glob; empty: any dataset
+    codec::Bound bound;
+  };
+  std::vector<Choice> choices;  ///< the first that matches wins; none: lossless
+  std::optional<RawHint> raw;
+
+  /// The bound for one array, after the contract's protections: what is not f32 or f64 stays lossless, and so do, unless
+  /// a choice names the dataset, arrays with keep_exact, 1-D arrays of under 4,096 elements and arrays of under 10,000
+  /// bytes. `why` (if not null) gets a sentence.
+  codec::Bound bound_for(const ArrayRegion& array, std::string* why = nullptr) const;
+
+  std::string serialise() const;
+  static Result<FilePolicy> parse(std::string_view text);
+};
+
+/// Immutable once parsed.
+class Policy {
+ public:
+  /// An unknown key, a bad glob, bound or dtype, or bad TOML: EINVAL; the text has the line, the reason, and a remedy.
+  static Result<Policy> parse(std::string_view toml);
+
+  /// The policy of a new file. `path`: from the mount's root, without a leading slash. `inherited`: the nearest
+  /// directory's user.varve.bound, or the file's own. Order: rules with a dataset glob; `inherited`; rules without one;
+  /// among rules the first in the file wins.
+  FilePolicy for_file(std::string_view path, const std::optional<codec::Bound>& inherited) const;
+
+  const std::vector<PolicyRule>& rules() const { return rules_; }
+
+ private:
+  std::vector<PolicyRule> rules_;
+};
+
+/// Shell-like match: * and ? do not cross '/', ** does, [a-z] sets, \ escapes.
+bool glob_match(std::string_view pattern, std::string_view text);
+
+}  // namespace varve::fs

@@ -1,0 +1,138 @@
+// Inodes, directories, extended attributes, layouts and records on RocksDB and pack files.
+//
+// Namespace changes are gathered in a Batch and committed atomically. Records are written ahead under a new ObjectId,
+// where nobody sees them, and become a file's content when the batch that publishes the object commits. Packs are
+// synced before that batch. What a crash leaves of unpublished objects is removed at the next open.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "codec/result.h"
+#include "index/device.h"
+#include "index/schema.h"
+
+namespace rocksdb {
+class FileSystem;
+}
+
+namespace varve::index {
+
+struct IndexOptions {
+  std::shared_ptr<Device> device;                   ///< null: posix_device()
+  std::shared_ptr<rocksdb::FileSystem> file_system;  ///< null: RocksDB's default
+  bool read_only = false;
+  uint64_t pack_limit = uint64_t{256} << 20;  ///< a pack is closed when an append would pass this
+  size_t inline_limit = 2048;                 ///< records smaller than this live in the tree
+};
+
+/// Changes that commit together. Used by one thread; the order of calls is kept.
+class Batch {
+ public:
+  Batch();
+  ~Batch();
+  Batch(Batch&&) noexcept;
+  Batch& operator=(Batch&&) noexcept;
+
+  void put_inode(const Inode& inode);
+  void erase_inode(InodeNumber inode);  ///< with its extended attributes
+  void put_dentry(InodeNumber parent, const Dentry& entry);
+  void erase_dentry(InodeNumber parent, const Dentry& entry);
+  void put_xattr(InodeNumber inode, std::string_view name, std::string_view value);
+  void erase_xattr(InodeNumber inode, std::string_view name);
+  /// Makes an object that ObjectWriter filled visible, with one reference and this layout.
+  void publish(ObjectId object, std::string_view layout);
+  void reference(ObjectId object);  ///< one more holder
+  void release(ObjectId object);    ///< one less; at none, records and layout go (in the background)
+  /// Small values of the caller's own under keys of its own ("staging/..." and the like).
+  void put_note(std::string_view key, std::string_view value);
+  void erase_note(std::string_view key);
+  bool empty() const;
+
+ private:
+  friend class Index;
+  struct Changes;
+  std::unique_ptr<Changes> changes_;
+};
+
+enum class Durability {
+  buffered,  ///< survives the process's death, not a power cut
+  synced,    ///< on the disk when commit returns, and so is everything committed before
+};
+
+/// Writes the records of one object that is not visible yet. Thread-safe. Destroyed without publish: the records are
+/// removed.
+class ObjectWriter {
+ public:
+  virtual ~ObjectWriter() = default;
+  virtual ObjectId object() const = 0;
+  virtual Status put(const RecordKey& key, std::span<const std::byte> record) = 0;
+  /// The record `key` of the published object `from` becomes record `key_here` of this object as well, without a copy.
+  /// ENOENT if it does not exist.
+  virtual Status share(ObjectId from, const RecordKey& key, const RecordKey& key_here) = 0;
+  /// Bytes put or shared so far, headers included.
+  virtual uint64_t stored() const = 0;
+  /// Everything put so far is on the disk as far as packs go. Call before the batch that publishes.
+  virtual Status finish() = 0;
+};
+
+struct RecordInfo {
+  RecordKey key;
+  uint64_t length = 0;  ///< stored bytes
+};
+
+struct IndexStatistics {
+  uint64_t packs = 0, pack_bytes = 0, live_pack_bytes = 0;
+  uint64_t tree_bytes = 0;  ///< estimate of the size of RocksDB's files
+};
+
+/// One store. Thread-safe. Exactly one process has a store open for writing: a lock file with its process id.
+class Index {
+ public:
+  virtual ~Index() = default;
+
+  /// Opens the store in directory `path`, making an empty one (with a root directory, mode 0755, owned by the caller)
+  /// if the directory is absent or empty. Errors, each with a sentence: EBUSY (open elsewhere; names the process),
+  /// ENOTEMPTY (a directory with other things in it), EPROTO (made by a newer format version), EIO.
+  static Result<std::unique_ptr<Index>> open(const std::string& path, const IndexOptions& options);
+
+  virtual Result<std::optional<Inode>> inode(InodeNumber number) = 0;
+  virtual Result<std::optional<Dentry>> lookup(InodeNumber parent, std::string_view name) = 0;
+  /// Entries with cookie > `after`, ascending, until `visit` answers false. `visit` must not call the index's writers.
+  virtual Status list(InodeNumber parent, uint64_t after, const std::function<bool(const Dentry&)>& visit) = 0;
+  virtual Result<std::optional<std::string>> xattr(InodeNumber inode, std::string_view name) = 0;
+  virtual Result<std::vector<std::string>> xattr_names(InodeNumber inode) = 0;
+  virtual Result<std::optional<std::string>> note(std::string_view key) = 0;
+  virtual Status notes(std::string_view prefix,
+                       const std::function<bool(std::string_view key, std::string_view value)>& visit) = 0;
+
+  virtual Result<std::string> layout(ObjectId object) = 0;
+  /// ENOENT: no such record. EIO with a sentence that names the pack, the offset and what is wrong: the stored bytes
+  /// fail their checksum or carry another identity.
+  virtual Result<std::vector<std::byte>> record(ObjectId object, const RecordKey& key) = 0;
+  /// In key order: region ascending, level descending, brick ascending.
+  virtual Status records(ObjectId object, const std::function<bool(const RecordInfo&)>& visit) = 0;
+  virtual Result<std::unique_ptr<ObjectWriter>> begin_object() = 0;
+
+  virtual InodeNumber new_inode_number() = 0;
+  virtual uint64_t new_cookie() = 0;
+
+  virtual Status commit(Batch batch, Durability durability) = 0;
+  /// Everything committed so far is on the disk when this returns.
+  virtual Status sync() = 0;
+
+  /// Removes what no object holds any more: packs without live bytes, and, moving what lives, packs of which under
+  /// half lives. Runs in the background from time to time; here to be called at once. Returns bytes freed.
+  virtual Result<uint64_t> collect() = 0;
+  virtual Result<IndexStatistics> statistics() = 0;
+
+  virtual Device& device() = 0;
+  virtual const std::string& path() const = 0;
+};
+
+}  // namespace varve::index
