@@ -22,7 +22,7 @@ using index::Time;
 /// Who asks. Permissions are checked by the kernel (default_permissions); these fields give new files their owner.
 struct Caller {
   uint32_t uid = 0, gid = 0;
-  uint32_t umask = 0;
+  uint32_t umask = 0;  ///< for information: the kernel has taken it off `mode` already
   int32_t pid = 0;
 };
 
@@ -33,6 +33,7 @@ struct Attributes {
   uint64_t blocks = 0;  ///< of 512 bytes, as stored
   uint32_t block_size = 65536;
   Time accessed, modified, changed;
+  bool cacheable = true;  ///< false: the kernel keeps neither these nor the name (virtual files)
 };
 
 /// What a lookup answers. The kernel keeps a count of them until forget().
@@ -42,8 +43,8 @@ struct Entry {
 
 /// setattr: what is present changes.
 struct AttributeChange {
-  std::optional<uint32_t> mode, uid, gid;
-  std::optional<uint64_t> size;
+  std::optional<uint32_t> mode, uid, gid;  ///< mode: the bits in 07777
+  std::optional<uint64_t> size;            ///< moves the times modified and changed as well, unless given
   std::optional<Time> accessed, modified, changed;
   bool accessed_now = false, modified_now = false;
   bool kill_privileges = false;  ///< clear set-user-id and set-group-id, as after a write
@@ -94,7 +95,8 @@ class Operations {
   virtual Status rename(const Caller& caller, InodeNumber parent, std::string_view name, InodeNumber new_parent,
                         std::string_view new_name, uint32_t flags) = 0;
 
-  /// `flags`: of open(2).
+  /// `flags`: of open(2), but for O_CREAT, O_EXCL and O_TRUNC: the kernel sends a set_attributes of size 0, without a
+  /// handle, right after the open (and drops set-user-id by a mode change when a file is written or truncated).
   virtual Result<OpenFile> open(const Caller& caller, InodeNumber inode, int flags) = 0;
   virtual Result<std::pair<Entry, OpenFile>> create(const Caller& caller, InodeNumber parent, std::string_view name,
                                                     uint32_t mode, int flags) = 0;
