@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -38,23 +39,33 @@ constexpr unsigned kBurstFactor = 8;
 // --- messages of libfuse --------------------------------------------------------------------------------------------
 
 std::mutex library_mutex;
-std::string library_message;  // the last one
+std::string library_line;      // in the making: libfuse sends some of its lines in pieces
+std::string library_messages;  // since the last call of forget_library_messages
 
 void take_library_message(fuse_log_level level, const char* format, va_list arguments) {
   std::array<char, 1024> text{};
   std::vsnprintf(text.data(), text.size(), format, arguments);
-  std::string message(text.data());
-  while (!message.empty() && message.back() == '\n') {
-    message.pop_back();
-  }
-  log_line(level <= FUSE_LOG_WARNING ? LogLevel::warning : LogLevel::debug, message);
   const std::lock_guard lock(library_mutex);
-  library_message = std::move(message);
+  library_line += text.data();
+  if (!library_line.ends_with('\n')) {
+    return;
+  }
+  library_line.pop_back();
+  std::ranges::replace(library_line, '\n', ' ');
+  log_line(level <= FUSE_LOG_WARNING ? LogLevel::warning : LogLevel::debug, library_line);
+  library_messages.append(library_messages.empty() ? "" : "; ").append(library_line);
+  library_line.clear();
 }
 
-std::string last_library_message() {
+void forget_library_messages() {
   const std::lock_guard lock(library_mutex);
-  return library_message.empty() ? std::string("no reason given") : library_message;
+  library_line.clear();
+  library_messages.clear();
+}
+
+std::string recent_library_messages() {
+  const std::lock_guard lock(library_mutex);
+  return library_messages.empty() ? std::string("no reason given") : library_messages;
 }
 
 // --- signals --------------------------------------------------------------------------------------------------------
@@ -298,8 +309,8 @@ class Session : public FuseSession {
     session_ = fuse_session_new(&arguments, &request_handlers(), sizeof(fuse_lowlevel_ops), &context_);
     fuse_opt_free_args(&arguments);
     if (session_ == nullptr) {
-      return Error{EINVAL,
-                   fmt::format("cannot mount {} with the options {}: {}", mountpoint_, list, last_library_message())};
+      return Error{
+          EINVAL, fmt::format("cannot mount {} with the options {}: {}", mountpoint_, list, recent_library_messages())};
     }
     errno = 0;
     if (fuse_session_mount(session_, mountpoint_.c_str()) != 0) {
@@ -308,7 +319,7 @@ class Session : public FuseSession {
       session_ = nullptr;
       return Error{code, fmt::format("cannot mount {}: {}. Mounting takes root or the program fusermount3 (package "
                                      "fuse3); a container also needs --cap-add SYS_ADMIN",
-                                     mountpoint_, last_library_message())};
+                                     mountpoint_, recent_library_messages())};
     }
     mounted_ = true;
     entry_ = mount_at(mountpoint_);
@@ -439,6 +450,7 @@ class Session : public FuseSession {
 
 Result<std::unique_ptr<FuseSession>> FuseSession::mount(const MountOptions& options, Operations& operations) {
   fuse_set_log_func(take_library_message);
+  forget_library_messages();
   VARVE_ASSIGN(std::string mountpoint, prepare_mountpoint(options.mountpoint));
   VARVE_TRY(check_device());
   if (options.allow_other && geteuid() != 0) {
