@@ -13,7 +13,8 @@ namespace varve::fs {
 
 /// One [[rule]] of policy.toml.
 struct PolicyRule {
-  std::string path;     ///< glob over the path from the mount's root, without a leading slash: * and ? stop at '/', ** does not
+  std::string
+      path;  ///< glob over the path from the mount's root, without a leading slash: * and ? stop at '/', ** does not
   std::string dataset;  ///< glob over the dataset's name; empty: any dataset
   std::optional<codec::Bound> bound;
   std::optional<RawHint> raw;
@@ -29,9 +30,10 @@ struct FilePolicy {
   std::vector<Choice> choices;  ///< the first that matches wins; none: lossless
   std::optional<RawHint> raw;
 
-  /// The bound for one array, after the contract's protections: what is not f32 or f64 stays lossless, and so do, unless
-  /// a choice names the dataset, arrays with keep_exact, 1-D arrays of under 4,096 elements and arrays of under 10,000
-  /// bytes. `why` (if not null) gets a sentence.
+  /// The bound for one array, after the contract's protections: what is not f32 or f64 stays lossless, and so do,
+  /// unless a choice names the dataset, arrays with keep_exact, 1-D arrays of under 4,096 elements and arrays of under
+  /// 10,000 bytes. "checksummed" stays lossless even then. A glob of nothing but * and / names no dataset. `why` (if
+  /// not null) gets a sentence.
   codec::Bound bound_for(const ArrayRegion& array, std::string* why = nullptr) const;
 
   std::string serialise() const;
@@ -55,7 +57,16 @@ class Policy {
   std::vector<PolicyRule> rules_;
 };
 
-/// Shell-like match: * and ? do not cross '/', ** does, [a-z] sets, \ escapes.
+/// Shell-like match: * and ? do not cross '/', ** does (and a leading or inner "**/" also stands for no directory at
+/// all), [a-z] and [!a-z] sets (which never hold '/'), \ escapes. Time: at most pattern times text. A pattern that
+/// check_glob refuses matches nothing.
 bool glob_match(std::string_view pattern, std::string_view text);
+
+/// EINVAL, with the reason: a set that does not end or is empty or upside down, a \ at the end, control characters.
+Status check_glob(std::string_view pattern);
+
+/// glob_match for dataset names ("/group/dataset"): a pattern that does not start with '/' may also match the name
+/// without its leading '/'.
+bool dataset_match(std::string_view pattern, std::string_view name);
 
 }  // namespace varve::fs

@@ -29,8 +29,9 @@ struct ChunkPlace {
 };
 
 /// An array inside a file: element type, shape, and where its elements are. The grid of chunks covers the shape; each
-/// chunk lies contiguously in the file with chunk_shape elements in C order, also at the upper edges, where the elements
-/// outside the shape are padding (kept bit for bit, as bytes). A contiguous array is one chunk of its own shape.
+/// chunk lies contiguously in the file with chunk_shape elements in C order, also at the upper edges, where the
+/// elements outside the shape are padding (kept bit for bit, as bytes). A contiguous array is one chunk of its own
+/// shape.
 struct ArrayRegion {
   std::string name;  ///< "/group/dataset"; "" for a file that is one array
   codec::DType dtype = codec::DType::u8;
@@ -38,10 +39,10 @@ struct ArrayRegion {
   bool fortran_order = false;  ///< for people: `shape` is already reversed, so that the last axis is contiguous
   codec::Extents shape;
   codec::Extents chunk_shape;
-  std::vector<ChunkPlace> chunks;  ///< by `chunk`, ascending; absent chunks are not stored in the file
+  std::vector<ChunkPlace> chunks;     ///< by `chunk`, ascending; absent chunks are not stored in the file
   std::vector<uint64_t> fill_values;  ///< bit patterns, host byte order, zero-extended
-  /// Why an inherited bound must not touch it ("coordinate", "packed", "checksummed", "bounds variable", ...); empty: it
-  /// may. A rule that names the dataset overrides all but "checksummed".
+  /// Why an inherited bound must not touch it ("coordinate", "packed", "checksummed", "bounds variable", ...); empty:
+  /// it may. A rule that names the dataset overrides all but "checksummed".
   std::string keep_exact;
   bool operator==(const ArrayRegion&) const = default;
 };
@@ -62,8 +63,7 @@ struct RawHint {
 /// Runs the recognisers in turn. `name`: the file's last path component (raw dimensions can be in it). Nothing: no
 /// format claims it. Arrays in the result are checked: inside the file, not overlapping, rank <= 32, shapes consistent.
 /// An error means that a recogniser claimed the file but could not make sense of it; the text says why.
-Result<std::optional<Recognised>> recognise(std::string_view name, FileView& file,
-                                            const std::optional<RawHint>& hint);
+Result<std::optional<Recognised>> recognise(std::string_view name, FileView& file, const std::optional<RawHint>& hint);
 
 /// Cheap and safe in the daemon itself: could recognise() find anything? Looks at the name and a few magic bytes.
 bool worth_recognising(std::string_view name, FileView& file, const std::optional<RawHint>& hint);

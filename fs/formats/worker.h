@@ -10,8 +10,13 @@
 
 namespace varve::fs {
 
+/// The descriptor on which a worker finds its socket.
+inline constexpr int kWorkerDescriptor = 3;
+
 struct WorkerOptions {
-  std::string program;  ///< the varve binary; empty: /proc/self/exe. It is run as `program recognise-worker`
+  /// The varve binary; empty: /proc/self/exe. It is run as `program recognise-worker`, and must then return
+  /// recogniser_worker_main(kWorkerDescriptor).
+  std::string program;
   std::chrono::milliseconds time_limit{20000};  ///< for one file
   uint64_t memory_limit = uint64_t{2} << 30;    ///< RLIMIT_AS of the worker
   unsigned processes = 2;                       ///< at most so many at once

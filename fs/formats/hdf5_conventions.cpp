@@ -1,0 +1,133 @@
+#include "fs/formats/hdf5_conventions.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "fs/formats/hdf5_driver.h"
+#include "fs/formats/hdf5_types.h"
+
+namespace varve::fs {
+
+namespace {
+
+constexpr std::string_view kCoordinate = "coordinate";
+constexpr size_t kMostMentions = 100000;
+
+bool is_one_of(std::string_view text, std::initializer_list<std::string_view> list) {
+  return std::find(list.begin(), list.end(), text) != list.end();
+}
+
+/// Units that only coordinates have.
+bool is_coordinate_unit(const std::string& units) {
+  return is_one_of(units, {"degrees_north", "degree_north", "degrees_N", "degree_N", "degreesN", "degreeN",
+                           "degrees_east", "degree_east", "degrees_E", "degree_E", "degreesE", "degreeE"}) ||
+         units.find(" since ") != std::string::npos;
+}
+
+bool is_coordinate_name(const std::string& standard_name) {
+  return is_one_of(standard_name,
+                   {"latitude", "longitude", "time", "grid_latitude", "grid_longitude", "projection_x_coordinate",
+                    "projection_y_coordinate", "forecast_reference_time", "forecast_period"});
+}
+
+bool is_a_line(hid_t dataset) {
+  Hdf5Id space(H5Dget_space(dataset), H5Sclose);
+  return space && H5Sget_simple_extent_ndims(space.get()) <= 1;
+}
+
+/// `positive` alone does not do: fluxes on grids have it too, for the direction they count in.
+bool says_it_is_a_coordinate(hid_t dataset) {
+  if (text_attribute(dataset, "CLASS").value_or("") == "DIMENSION_SCALE" || has_attribute(dataset, "axis") ||
+      (has_attribute(dataset, "positive") && is_a_line(dataset))) {
+    return true;
+  }
+  return is_coordinate_unit(text_attribute(dataset, "units").value_or("")) ||
+         is_coordinate_name(text_attribute(dataset, "standard_name").value_or(""));
+}
+
+struct ListAttribute {
+  const char* name;
+  std::string_view reason;
+};
+
+constexpr std::array<ListAttribute, 8> kLists{{{"coordinates", kCoordinate},
+                                               {"node_coordinates", kCoordinate},
+                                               {"edge_coordinates", kCoordinate},
+                                               {"face_coordinates", kCoordinate},
+                                               {"bounds", "bounds variable"},
+                                               {"climatology", "bounds variable"},
+                                               {"cell_measures", "cell measure"},
+                                               {"grid_mapping", "grid mapping"}}};
+
+std::string group_of(const std::string& name) { return name.substr(0, name.rfind('/')); }
+
+}  // namespace
+
+void Hdf5Conventions::look_at(hid_t dataset, const std::string& name) {
+  datasets_.insert(name);
+  resolved_ = false;
+  for (const ListAttribute& list : kLists) {
+    auto text = text_attribute(dataset, list.name);
+    if (text) {
+      mention(group_of(name), *text, list.reason);
+    }
+  }
+  if (says_it_is_a_coordinate(dataset)) {
+    own_[name] = kCoordinate;
+  } else if (has_attribute(dataset, "scale_factor") || has_attribute(dataset, "add_offset")) {
+    own_[name] = "packed";
+  }
+}
+
+void Hdf5Conventions::mention(const std::string& group, std::string_view list, std::string_view reason) {
+  constexpr std::string_view kSpace = " \t\r\n,";
+  while (mentions_.size() < kMostMentions) {
+    size_t begin = list.find_first_not_of(kSpace);
+    if (begin == std::string_view::npos) {
+      return;
+    }
+    size_t end = std::min(list.find_first_of(kSpace, begin), list.size());
+    std::string_view word = list.substr(begin, end - begin);
+    list.remove_prefix(end);
+    bool is_key = word.ends_with(':');  // "area: cell_area"; "crs: x y" names the mapping itself
+    if (is_key && reason == "grid mapping") {
+      word.remove_suffix(1);
+    } else if (is_key) {
+      continue;
+    }
+    mentions_.push_back({group, std::string(word), reason});
+  }
+}
+
+std::string Hdf5Conventions::resolve(const std::string& group, const std::string& name) const {
+  if (name.starts_with('/')) {
+    return name;
+  }
+  for (std::string at = group;; at = group_of(at)) {  // the group itself, then the groups around it, as netCDF looks
+    std::string full = at + "/" + name;
+    if (datasets_.contains(full)) {
+      return full;
+    }
+    if (at.empty()) {
+      return {};
+    }
+  }
+}
+
+std::string Hdf5Conventions::reason(const std::string& name) const {
+  if (!resolved_) {
+    mentioned_.clear();
+    for (const Mention& mention : mentions_) {
+      mentioned_.emplace(resolve(mention.group, mention.name), mention.reason);
+    }
+    resolved_ = true;
+  }
+  if (auto own = own_.find(name); own != own_.end()) {
+    return std::string(own->second);
+  }
+  auto found = mentioned_.find(name);
+  return found == mentioned_.end() ? std::string() : std::string(found->second);
+}
+
+}  // namespace varve::fs

@@ -1,0 +1,338 @@
+#include "fs/policy.h"
+
+#include <fmt/format.h>
+
+#include <toml++/toml.h>
+#include <algorithm>
+#include <charconv>
+#include <numeric>
+
+#include "fs/formats/check.h"
+
+namespace varve::fs {
+
+namespace {
+
+constexpr uint64_t kShortestLine = 4096;    // elements of a 1-D array that a general bound may touch
+constexpr uint64_t kSmallestArray = 10000;  // bytes, likewise
+constexpr std::string_view kRuleKeys[] = {"path", "dataset", "bound", "raw"};
+constexpr std::string_view kRawKeys[] = {"dtype", "shape", "big_endian"};
+constexpr std::string_view kTopKeys[] = {"rule"};
+
+Error at_line(size_t line, std::string_view what) {
+  return Error{EINVAL, fmt::format("policy.toml, line {}: {}", line, what)};
+}
+
+size_t line_of(const toml::node& node) { return node.source().begin.line; }
+
+/// Levenshtein's distance.
+size_t distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (size_t j = 0; j < b.size(); ++j) {
+      size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row[b.size()];
+}
+
+Status check_keys(const toml::table& table, std::span<const std::string_view> known, std::string_view where) {
+  for (const auto& [key, node] : table) {
+    std::string_view name = key.str();
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      auto nearest = *std::min_element(known.begin(), known.end(), [&](std::string_view a, std::string_view b) {
+        return distance(name, a) < distance(name, b);
+      });
+      return at_line(key.source().begin.line, fmt::format("unknown key '{}' {}; did you mean '{}'? Known: {}", name,
+                                                          where, nearest, fmt::join(known, ", ")));
+    }
+  }
+  return {};
+}
+
+Result<std::string> get_text(const toml::node& node, std::string_view key) {
+  auto value = node.value<std::string>();
+  if (!node.is_string() || !value) {
+    return at_line(line_of(node), fmt::format("'{}' must be a string in quotes", key));
+  }
+  return *value;
+}
+
+Result<std::string> get_glob(const toml::node& node, std::string_view key) {
+  VARVE_ASSIGN(std::string pattern, get_text(node, key));
+  auto status = check_glob(pattern);
+  if (!status.ok()) {
+    return at_line(line_of(node), status.error().text);
+  }
+  return pattern;
+}
+
+Result<codec::Extents> get_shape(const toml::node& node) {
+  const toml::array* list = node.as_array();
+  codec::Extents shape;
+  bool positive = list != nullptr && !list->empty() && list->size() <= codec::kMaxRank;
+  for (size_t i = 0; positive && i < list->size(); ++i) {
+    auto extent = list->get(i)->is_integer() ? list->get(i)->value<int64_t>() : std::nullopt;
+    positive = extent.value_or(0) > 0;
+    shape.push_back(positive ? static_cast<uint64_t>(*extent) : 0);
+  }
+  if (!positive || !checked_product(shape)) {
+    return at_line(line_of(node),
+                   "'shape' must be a list of 1 to 32 whole numbers above 0, slowest axis first, such as "
+                   "[256, 384, 384]");
+  }
+  return shape;
+}
+
+Result<RawHint> get_raw(const toml::node& node) {
+  const toml::table* table = node.as_table();
+  if (table == nullptr) {
+    return at_line(line_of(node), "'raw' must be a table such as {dtype = \"f32\", shape = [256, 384, 384]}");
+  }
+  VARVE_TRY(check_keys(*table, kRawKeys, "in 'raw'"));
+  const toml::node* dtype = table->get("dtype");
+  const toml::node* shape = table->get("shape");
+  if (dtype == nullptr || shape == nullptr) {
+    return at_line(line_of(node), "'raw' needs both dtype and shape");
+  }
+  RawHint hint;
+  VARVE_ASSIGN(std::string name, get_text(*dtype, "dtype"));
+  auto parsed = codec::parse_dtype(name);
+  if (!parsed.ok()) {
+    return at_line(line_of(*dtype), parsed.error().text);
+  }
+  hint.dtype = *parsed;
+  VARVE_ASSIGN(hint.shape, get_shape(*shape));
+  if (const toml::node* order = table->get("big_endian")) {
+    if (!order->is_boolean()) {
+      return at_line(line_of(*order), "'big_endian' must be true or false");
+    }
+    hint.big_endian = order->value<bool>().value_or(false);
+  }
+  return hint;
+}
+
+Result<PolicyRule> get_rule(const toml::table& table) {
+  VARVE_TRY(check_keys(table, kRuleKeys, "in [[rule]]"));
+  PolicyRule rule;
+  rule.line = line_of(table);
+  rule.path = "**";
+  if (const toml::node* node = table.get("path")) {
+    VARVE_ASSIGN(rule.path, get_glob(*node, "path"));
+    if (rule.path.empty() || rule.path.starts_with('/')) {
+      return at_line(line_of(*node), "'path' counts from the mount's root and has no leading '/', such as \"run1/**\"");
+    }
+  }
+  if (const toml::node* node = table.get("dataset")) {
+    VARVE_ASSIGN(rule.dataset, get_glob(*node, "dataset"));
+  }
+  if (const toml::node* node = table.get("bound")) {
+    VARVE_ASSIGN(std::string text, get_text(*node, "bound"));
+    auto bound = codec::parse_bound(text);
+    if (!bound.ok()) {
+      return at_line(line_of(*node), bound.error().text);
+    }
+    rule.bound = *bound;
+  }
+  if (const toml::node* node = table.get("raw")) {
+    VARVE_ASSIGN(rule.raw, get_raw(*node));
+  }
+  if (!rule.bound && !rule.raw) {
+    return at_line(rule.line,
+                   "this rule does nothing: give it a 'bound' (\"abs:0.5\", \"rel:1e-3\", \"lossless\"), "
+                   "'raw', or both");
+  }
+  return rule;
+}
+
+Result<std::vector<PolicyRule>> get_rules(const toml::table& root) {
+  VARVE_TRY(check_keys(root, kTopKeys, "at the top"));
+  std::vector<PolicyRule> rules;
+  const toml::node* node = root.get("rule");
+  if (node == nullptr) {
+    return rules;
+  }
+  const toml::array* list = node->as_array();
+  bool tables =
+      list != nullptr && std::all_of(list->begin(), list->end(), [](const auto& each) { return each.is_table(); });
+  if (!tables) {
+    return at_line(line_of(*node), "rules are written under [[rule]], with two brackets");
+  }
+  for (const toml::node& each : *list) {
+    VARVE_ASSIGN(PolicyRule rule, get_rule(*each.as_table()));
+    rules.push_back(std::move(rule));
+  }
+  return rules;
+}
+
+/// Whether the glob says more than "anything".
+bool names_a_dataset(std::string_view pattern) { return pattern.find_first_not_of("*/") != std::string_view::npos; }
+
+std::string title(const ArrayRegion& array) { return array.name.empty() ? "the array" : array.name; }
+
+/// Why a general bound must not touch this array; empty: it may.
+std::string protection(const ArrayRegion& array) {
+  if (!array.keep_exact.empty()) {
+    return fmt::format("it is kept exact ({})", array.keep_exact);
+  }
+  uint64_t elements = checked_product(array.shape).value_or(0);
+  if (array.shape.size() <= 1 && elements < kShortestLine) {
+    return fmt::format("1-D arrays of under {} elements are kept exact", kShortestLine);
+  }
+  if (elements < kSmallestArray / codec::element_size(array.dtype)) {
+    return fmt::format("arrays of under {} bytes are kept exact", kSmallestArray);
+  }
+  return {};
+}
+
+}  // namespace
+
+codec::Bound FilePolicy::bound_for(const ArrayRegion& array, std::string* why) const {
+  auto decide = [&](codec::Bound bound, std::string text) {
+    if (why != nullptr) {
+      *why = std::move(text);
+    }
+    return bound;
+  };
+  const codec::Bound lossless;
+  if (array.dtype != codec::DType::f32 && array.dtype != codec::DType::f64) {
+    return decide(lossless, fmt::format("{} is lossless: bounds apply to f32 and f64, and this is {}", title(array),
+                                        codec::name_of(array.dtype)));
+  }
+  auto choice = std::find_if(choices.begin(), choices.end(), [&](const Choice& each) {
+    return each.dataset.empty() || dataset_match(each.dataset, array.name);
+  });
+  if (choice == choices.end()) {
+    return decide(lossless, fmt::format("{} is lossless: no bound is set for it", title(array)));
+  }
+  std::string source =
+      choice->dataset.empty() ? "the bound of its path" : fmt::format("the rule for dataset \"{}\"", choice->dataset);
+  if (choice->bound.mode == codec::BoundMode::lossless) {
+    return decide(lossless, fmt::format("{} is lossless: {} says so", title(array), source));
+  }
+  if (array.keep_exact == "checksummed") {
+    return decide(lossless,
+                  fmt::format("{} is lossless: it carries its own checksum, which no bound may break", title(array)));
+  }
+  std::string reason = names_a_dataset(choice->dataset) ? "" : protection(array);
+  if (!reason.empty()) {
+    return decide(lossless, fmt::format("{} is lossless: {}; a rule that names the dataset overrides this",
+                                        title(array), reason));
+  }
+  return decide(choice->bound, fmt::format("{} has {}, by {}", title(array), codec::to_string(choice->bound), source));
+}
+
+std::string FilePolicy::serialise() const {
+  std::string text;
+  for (const Choice& choice : choices) {
+    text += fmt::format("bound {} {}\n", codec::to_string(choice.bound), choice.dataset);
+  }
+  if (raw) {
+    text += fmt::format("raw {} {} {}\n", codec::name_of(raw->dtype), raw->big_endian ? "big" : "little",
+                        fmt::join(raw->shape, "x"));
+  }
+  return text;
+}
+
+namespace {
+
+Error bad_line(std::string_view line) {
+  return Error{EBADMSG, fmt::format("a stored file policy has the line \"{}\", which says nothing", line)};
+}
+
+/// Cuts off and returns what stands before `separator`; all of it when there is none.
+std::string_view cut(std::string_view& rest, char separator) {
+  size_t at = rest.find(separator);
+  std::string_view head = rest.substr(0, at);
+  rest.remove_prefix(at == std::string_view::npos ? rest.size() : at + 1);
+  return head;
+}
+
+Result<RawHint> parse_raw_line(std::string_view line, std::string_view rest) {
+  RawHint hint;
+  auto dtype = codec::parse_dtype(cut(rest, ' '));
+  std::string_view order = cut(rest, ' ');
+  if (!dtype.ok() || (order != "big" && order != "little")) {
+    return bad_line(line);
+  }
+  hint.dtype = *dtype;
+  hint.big_endian = order == "big";
+  while (!rest.empty()) {
+    std::string_view digits = cut(rest, 'x');
+    uint64_t extent = 0;
+    auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), extent);
+    if (error != std::errc{} || end != digits.data() + digits.size() || extent == 0 ||
+        hint.shape.size() == codec::kMaxRank) {
+      return bad_line(line);
+    }
+    hint.shape.push_back(extent);
+  }
+  if (hint.shape.empty() || !checked_product(hint.shape)) {
+    return bad_line(line);
+  }
+  return hint;
+}
+
+}  // namespace
+
+Result<FilePolicy> FilePolicy::parse(std::string_view text) {
+  FilePolicy policy;
+  while (!text.empty()) {
+    std::string_view line = cut(text, '\n');
+    std::string_view rest = line;
+    std::string_view kind = cut(rest, ' ');
+    if (kind == "bound") {
+      auto bound = codec::parse_bound(cut(rest, ' '));
+      if (!bound.ok() || !check_glob(rest).ok()) {
+        return bad_line(line);
+      }
+      policy.choices.push_back({std::string(rest), *bound});
+    } else if (kind == "raw" && !policy.raw) {
+      VARVE_ASSIGN(policy.raw, parse_raw_line(line, rest));
+    } else {
+      return bad_line(line);
+    }
+  }
+  return policy;
+}
+
+Result<Policy> Policy::parse(std::string_view toml) {
+  try {
+    toml::table root = toml::parse(toml);
+    Policy policy;
+    VARVE_ASSIGN(policy.rules_, get_rules(root));
+    return policy;
+  } catch (const toml::parse_error& problem) {
+    return at_line(problem.source().begin.line, fmt::format("this is no TOML: {}", problem.description()));
+  } catch (const std::exception& problem) {
+    return Error{EINVAL, fmt::format("policy.toml cannot be read: {}", problem.what())};
+  }
+}
+
+FilePolicy Policy::for_file(std::string_view path, const std::optional<codec::Bound>& inherited) const {
+  FilePolicy policy;
+  std::vector<FilePolicy::Choice> general;
+  for (const PolicyRule& rule : rules_) {
+    if (!glob_match(rule.path, path)) {
+      continue;
+    }
+    if (rule.raw && !policy.raw) {
+      policy.raw = rule.raw;
+    }
+    if (rule.bound) {
+      (rule.dataset.empty() ? general : policy.choices).push_back({rule.dataset, *rule.bound});
+    }
+  }
+  if (inherited) {
+    policy.choices.push_back({"", *inherited});
+  }
+  policy.choices.insert(policy.choices.end(), general.begin(), general.end());
+  return policy;
+}
+
+}  // namespace varve::fs
