@@ -18,9 +18,9 @@
 namespace varve::fs {
 namespace {
 
-Operations& operations_of(fuse_req_t request) {
-  return *static_cast<RequestContext*>(fuse_req_userdata(request))->operations;
-}
+RequestContext& context_of(fuse_req_t request) { return *static_cast<RequestContext*>(fuse_req_userdata(request)); }
+
+Operations& operations_of(fuse_req_t request) { return *context_of(request).operations; }
 
 Caller caller_of(fuse_req_t request) {
   const fuse_ctx* context = fuse_req_ctx(request);
@@ -102,7 +102,7 @@ struct stat stat_of(const Attributes& attributes) {
 }
 
 double timeout_of(fuse_req_t request, const Attributes& attributes) {
-  return attributes.cacheable ? static_cast<RequestContext*>(fuse_req_userdata(request))->attribute_timeout : 0;
+  return attributes.cacheable ? context_of(request).attribute_timeout : 0;
 }
 
 fuse_entry_param entry_of(fuse_req_t request, const Entry& entry) {
@@ -286,13 +286,16 @@ void handle_read(fuse_req_t request, fuse_ino_t /*inode*/, size_t size, off_t of
 
 void handle_write(fuse_req_t request, fuse_ino_t /*inode*/, const char* data, size_t size, off_t offset,
                   fuse_file_info* info) {
-  const auto count = operations_of(request).write(caller_of(request), info->fh, static_cast<uint64_t>(offset),
-                                                  std::span(reinterpret_cast<const std::byte*>(data), size));
+  RequestContext& context = context_of(request);
+  ++context.writes_begun;
+  const auto count = context.operations->write(caller_of(request), info->fh, static_cast<uint64_t>(offset),
+                                               std::span(reinterpret_cast<const std::byte*>(data), size));
   if (count.ok()) {
     fuse_reply_write(request, *count);
   } else {
     reply_error(request, "write", count.error());
   }
+  ++context.writes_ended;
 }
 
 void handle_flush(fuse_req_t request, fuse_ino_t /*inode*/, fuse_file_info* info) {

@@ -4,14 +4,17 @@
 #define FUSE_USE_VERSION 314
 #include <fuse_lowlevel.h>
 
+#include <atomic>
+
 #include "fs/operations.h"
 
 namespace varve::fs {
 
-/// What every handler needs; the session's user data. Immutable while the session serves.
+/// What every handler needs; the session's user data. But for the counts, immutable while the session serves.
 struct RequestContext {
   Operations* operations = nullptr;
   double attribute_timeout = 0;  ///< seconds
+  std::atomic<uint64_t> writes_begun{0}, writes_ended{0};
 };
 
 /// Largest read and write in one request.

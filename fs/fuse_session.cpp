@@ -35,6 +35,8 @@ namespace {
 /// Threads that libfuse may start for each one it keeps: requests may wait (an open for a seal) and must not make
 /// others wait too.
 constexpr unsigned kBurstFactor = 8;
+/// How long stopping waits for programs that keep writing.
+constexpr std::chrono::seconds kWriteBackLimit{30};
 
 // --- messages of libfuse --------------------------------------------------------------------------------------------
 
@@ -400,13 +402,22 @@ class Session : public FuseSession {
     }
   }
 
-  /// Has the kernel write what programs mapped and dirtied. Needs other threads to serve.
+  /// Has the kernel write what programs mapped and dirtied. Needs other threads to serve. On a FUSE mount syncfs sends
+  /// the writes but does not wait for them: so this waits until they have come, and been served, and no more come.
   void write_back() const {
     const int directory = ::open(mountpoint_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (directory >= 0) {
-      syncfs(directory);
-      ::close(directory);
+    if (directory < 0) {
+      return;
     }
+    syncfs(directory);
+    ::close(directory);
+    const auto deadline = std::chrono::steady_clock::now() + kWriteBackLimit;
+    uint64_t seen = 0;
+    do {
+      seen = context_.writes_begun;
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    } while ((context_.writes_begun != seen || context_.writes_ended != seen) &&
+             std::chrono::steady_clock::now() < deadline);
   }
 
   /// Ends the connection under programs that still use it.
