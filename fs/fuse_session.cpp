@@ -23,7 +23,7 @@
 #include <fstream>
 #include <mutex>
 #include <thread>
-#include <unordered_set>
+#include <unordered_map>
 
 #include "fs/fuse_mount_table.h"
 #include "fs/fuse_requests.h"
@@ -128,10 +128,15 @@ class Invalidator : public KernelCache {
   Invalidator(const Invalidator&) = delete;
   Invalidator& operator=(const Invalidator&) = delete;
 
-  void invalidate_inode(InodeNumber inode) override {
+  void invalidate_inode(InodeNumber inode, bool pages) override {
     {
       const std::lock_guard lock(mutex_);
-      if (closed_ || !waiting_.insert(inode).second) {
+      if (closed_) {
+        return;
+      }
+      const auto [waiting, added] = waiting_.emplace(inode, pages);
+      waiting->second = waiting->second || pages;
+      if (!added) {
         return;
       }
       queue_.push_back(inode);
@@ -161,9 +166,11 @@ class Invalidator : public KernelCache {
       }
       const InodeNumber inode = queue_.front();
       queue_.pop_front();
+      const bool pages = waiting_.at(inode);
       waiting_.erase(inode);
       lock.unlock();
-      const int result = fuse_lowlevel_notify_inval_inode(session_, inode, 0, 0);
+      // A negative offset: attributes alone.
+      const int result = fuse_lowlevel_notify_inval_inode(session_, inode, pages ? 0 : -1, 0);
       if (result != 0 && result != -ENOENT && result != -ENODEV) {  // not known to the kernel; unmounted
         log_line(LogLevel::warning, fmt::format("the kernel did not drop its pages of inode {}: {}; programs may see "
                                                 "the values from before the file was sealed",
@@ -177,7 +184,7 @@ class Invalidator : public KernelCache {
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<InodeNumber> queue_;
-  std::unordered_set<InodeNumber> waiting_;  // what queue_ holds
+  std::unordered_map<InodeNumber, bool> waiting_;  ///< what queue_ holds: pages too?
   bool closed_ = false;
   std::thread thread_;
 };

@@ -16,7 +16,7 @@ struct MountOptions {
   bool read_only = false;
   bool allow_other = false;  ///< default for root
   unsigned threads = 4;
-  double attribute_timeout = 60;  ///< seconds the kernel may keep names and attributes
+  double attribute_timeout = 60;            ///< seconds the kernel may keep names and attributes
   std::vector<std::string> kernel_options;  ///< passed on to mount: noatime, nosuid, nodev, ...
 };
 

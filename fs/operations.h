@@ -140,7 +140,8 @@ class Operations {
 class KernelCache {
  public:
   virtual ~KernelCache() = default;
-  virtual void invalidate_inode(InodeNumber inode) = 0;
+  /// `pages`: cached content too, not attributes alone.
+  virtual void invalidate_inode(InodeNumber inode, bool pages) = 0;
 };
 
 }  // namespace varve::fs

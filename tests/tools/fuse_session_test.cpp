@@ -429,8 +429,8 @@ TEST_F(FuseSessionTest, InvalidationShowsNewContentToReadersAndMaps) {
   operations_.set_content(inode, std::string(10000, 'n'));
   ASSERT_EQ(pread(descriptor, buffer.data(), 4, 5000), 4);
   EXPECT_EQ(buffer[0], 'o') << "the kernel keeps pages of a file opened with keep_cache";
-  session_->kernel_cache().invalidate_inode(inode);
-  session_->kernel_cache().invalidate_inode(999999);  // unknown to the kernel: no harm
+  session_->kernel_cache().invalidate_inode(inode, true);
+  session_->kernel_cache().invalidate_inode(999999, true);  // unknown to the kernel: no harm
   EXPECT_TRUE(eventually([&] { return map[5000] == 'n'; }));
   ASSERT_EQ(pread(descriptor, buffer.data(), 4, 5000), 4);
   EXPECT_EQ(buffer[0], 'n');

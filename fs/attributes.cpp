@@ -1,0 +1,363 @@
+// Attributes, extended attributes, and the bound that a file is sealed with.
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+
+#include <algorithm>
+
+#include "fs/core.h"
+#include "fs/log.h"
+
+namespace varve::fs {
+
+namespace {
+
+constexpr std::string_view kBound = "user.varve.bound";
+constexpr std::string_view kVarve = "user.varve.";
+constexpr std::string_view kInternal = "varve.";
+constexpr std::string_view kPolicy = "varve.policy";
+constexpr size_t kMaxXattrName = 255;
+constexpr size_t kMaxXattrValue = 65536;
+constexpr uint64_t kSector = 512;
+
+/// Told about every regular file, computed, never stored; setting or removing them does nothing, so that tools that
+/// copy attributes do not fail.
+constexpr std::string_view kComputed[] = {"user.varve.ratio", "user.varve.state", "user.varve.stored"};
+
+bool is_computed(std::string_view name) {
+  return std::find(std::begin(kComputed), std::end(kComputed), name) != std::end(kComputed);
+}
+
+Error no_attribute(std::string_view name) { return {ENODATA, fmt::format("no attribute {}", name)}; }
+
+}  // namespace
+
+/// The node's lock is held.
+Attributes Core::attributes_of(Node& node) {
+  const index::Inode& inode = node.inode;
+  Attributes attributes;
+  attributes.inode = inode.number;
+  attributes.mode = inode.mode;
+  attributes.uid = inode.uid;
+  attributes.gid = inode.gid;
+  attributes.links = inode.links;
+  attributes.device = inode.device;
+  attributes.size = inode.size;
+  attributes.accessed = inode.accessed;
+  attributes.modified = inode.modified;
+  attributes.changed = inode.changed;
+  if (S_ISREG(inode.mode)) {
+    uint64_t stored = inode.object != 0 ? inode.stored : 0;
+    if (node.staging) {
+      stored += node.staging->allocated().ok() ? *node.staging->allocated() : 0;
+    }
+    attributes.blocks = (stored + kSector - 1) / kSector;
+  }
+  return attributes;
+}
+
+Result<Attributes> Core::get_attributes(const Caller&, InodeNumber inode) {
+  if (view_of(inode) != View::none) {
+    return view_attributes(inode);
+  }
+  VARVE_ASSIGN(const NodePointer node, nodes_.get(inode));
+  const std::shared_lock lock(node->mutex);
+  return attributes_of(*node);
+}
+
+/// The lock is held exclusively.
+Status Core::apply_change(const NodePointer& node, const AttributeChange& change) {
+  if (change.size) {
+    if (!S_ISREG(node->inode.mode)) {
+      return Error{EINVAL, "only a regular file can be truncated"};
+    }
+    VARVE_TRY(truncate(*node, *change.size));
+    if (node->writers == 0 && node->staging) {
+      queue_seal(node);
+    }
+  }
+  index::Inode& inode = node->inode;
+  const Time time = now();
+  if (change.mode) {
+    inode.mode = (inode.mode & S_IFMT) | (*change.mode & ~uint32_t{S_IFMT});
+  }
+  if (change.kill_privileges) {
+    inode.mode &= ~uint32_t{S_ISUID};
+    inode.mode &= (inode.mode & S_IXGRP) != 0 ? ~uint32_t{S_ISGID} : ~uint32_t{0};
+  }
+  inode.uid = change.uid.value_or(inode.uid);
+  inode.gid = change.gid.value_or(inode.gid);
+  if (change.accessed || change.accessed_now) {
+    inode.accessed = change.accessed_now ? time : *change.accessed;
+  }
+  if (change.modified || change.modified_now) {
+    inode.modified = change.modified_now ? time : *change.modified;
+  }
+  inode.changed = change.changed.value_or(time);
+  index::Batch batch;
+  batch.put_inode(inode);
+  VARVE_TRY(commit(std::move(batch)));
+  // What is staged has a size of its own; the next start takes that one.
+  node->inode_changed = node->staging != nullptr;
+  return {};
+}
+
+Result<Attributes> Core::set_attributes(const Caller&, InodeNumber inode, const AttributeChange& change,
+                                        std::optional<uint64_t>) {
+  if (view_of(inode) != View::none) {
+    return view_attributes(inode);  // truncation of a control file before it is written
+  }
+  VARVE_TRY(check_writable());
+  VARVE_ASSIGN(const NodePointer node, nodes_.get(inode));
+  NodeLock lock(node->mutex);
+  if (change.size && node->writers == 0) {
+    wait_for_seal(node, lock);
+  }
+  if (node->inode.links == 0 && node->handles == 0) {
+    return Error{ESTALE, "the file was removed"};
+  }
+  VARVE_TRY(apply_change(node, change));
+  return attributes_of(*node);
+}
+
+/// The path from the root, without a leading slash; "" for the root.
+Result<std::string> Core::path_of(InodeNumber number) {
+  std::string path;
+  while (number != index::kRootInode) {
+    VARVE_ASSIGN(const NodePointer node, nodes_.get(number));
+    InodeNumber above = 0;
+    std::string name;
+    {
+      const std::shared_lock lock(node->mutex);
+      above = node->inode.parent;
+      name = node->name;
+    }
+    if (name.empty()) {
+      VARVE_TRY(index_->list(above, 0, [&](const index::Dentry& entry) {
+        name = entry.inode == number ? entry.name : name;
+        return name.empty();
+      }));
+      const NodeLock lock(node->mutex);
+      node->name = name;
+    }
+    path = path.empty() ? name : name + "/" + path;
+    number = above;
+  }
+  return path;
+}
+
+/// The bound of the nearest directory, `directory` included, that has one.
+Result<std::optional<codec::Bound>> Core::inherited_bound(InodeNumber directory) {
+  while (true) {
+    VARVE_ASSIGN(const NodePointer node, nodes_.get(directory));
+    std::optional<std::string> text;
+    bool known = false;
+    {
+      const std::shared_lock lock(node->mutex);
+      known = node->bound_text.has_value();
+      text = node->bound_text.value_or(std::nullopt);
+    }
+    if (!known) {
+      VARVE_ASSIGN(text, index_->xattr(directory, kBound));
+      const NodeLock lock(node->mutex);
+      node->bound_text = text;
+    }
+    if (text) {
+      VARVE_ASSIGN(const codec::Bound bound, codec::parse_bound(*text));
+      return std::optional(bound);
+    }
+    if (directory == index::kRootInode) {
+      return std::optional<codec::Bound>();
+    }
+    directory = node->inode.parent;
+  }
+}
+
+/// The policy text of a file to be made (nothing: lossless). `own`: the bound set on the file itself.
+Result<std::optional<std::string>> Core::new_file_policy(InodeNumber parent, std::string_view name,
+                                                         const std::optional<codec::Bound>& own) {
+  const std::shared_ptr<const Policy> policy = policy_.current();
+  std::optional<codec::Bound> inherited = own;
+  if (!own) {
+    VARVE_ASSIGN(inherited, inherited_bound(parent));
+  }
+  if (!inherited && policy->rules().empty()) {
+    return std::optional<std::string>();
+  }
+  VARVE_ASSIGN(std::string path, path_of(parent));
+  path = path.empty() ? std::string(name) : path + "/" + std::string(name);
+  const FilePolicy chosen = policy->for_file(path, inherited);
+  if (chosen.choices.empty() && !chosen.raw) {
+    return std::optional<std::string>();
+  }
+  return std::optional(chosen.serialise());
+}
+
+Result<FilePolicy> Core::policy_of(InodeNumber number) {
+  VARVE_ASSIGN(const std::optional<std::string> text, index_->xattr(number, kPolicy));
+  return text ? FilePolicy::parse(*text) : FilePolicy();
+}
+
+/// user.varve.bound of a file or directory. The lock is not held.
+Status Core::set_bound(Node& node, std::string_view text) {
+  auto bound = codec::parse_bound(text);
+  if (!bound.ok()) {
+    log_line(LogLevel::warning, fmt::format("{}: user.varve.bound refused: {}", node.name, bound.error().text));
+    return bound.error();
+  }
+  index::Batch batch;
+  batch.put_xattr(node.number, kBound, codec::to_string(*bound));
+  if (S_ISREG(node.inode.mode)) {
+    std::string name;
+    InodeNumber parent = 0;
+    {
+      const std::shared_lock lock(node.mutex);
+      name = node.name;
+      parent = node.inode.parent;
+    }
+    VARVE_ASSIGN(const std::optional<std::string> policy, new_file_policy(parent, name, *bound));
+    batch.put_xattr(node.number, kPolicy, policy.value_or(FilePolicy().serialise()));
+  }
+  VARVE_TRY(commit(std::move(batch)));
+  const NodeLock lock(node.mutex);
+  node.bound_text = codec::to_string(*bound);
+  return {};
+}
+
+Status Core::set_xattr(const Caller&, InodeNumber inode, std::string_view name, std::string_view value, int flags) {
+  VARVE_TRY(check_writable());
+  if (view_of(inode) != View::none || name.starts_with(kInternal)) {
+    return Error{EPERM, "this attribute cannot be set"};
+  }
+  if (name.size() > kMaxXattrName || name.empty()) {
+    return Error{ERANGE, "an attribute's name has 1 to 255 bytes"};
+  }
+  if (value.size() > kMaxXattrValue) {
+    return Error{E2BIG, "an attribute's value has at most 65536 bytes"};
+  }
+  if (name.starts_with("system.")) {
+    return Error{EOPNOTSUPP, "attributes of the system namespace are not supported"};
+  }
+  if (is_computed(name)) {
+    return {};
+  }
+  if (name.starts_with(kVarve) && name != kBound) {
+    return Error{EINVAL, fmt::format("{} is not an attribute of Varve; the one to set is {}", name, kBound)};
+  }
+  VARVE_ASSIGN(const NodePointer node, nodes_.get(inode));
+  VARVE_ASSIGN(const std::optional<std::string> old, index_->xattr(inode, name));
+  if ((flags & XATTR_CREATE) != 0 && old) {
+    return Error{EEXIST, fmt::format("attribute {} exists", name)};
+  }
+  if ((flags & XATTR_REPLACE) != 0 && !old) {
+    return no_attribute(name);
+  }
+  if (name == kBound) {
+    return set_bound(*node, value);
+  }
+  const NodeLock lock(node->mutex);
+  node->inode.changed = now();
+  index::Batch batch;
+  batch.put_xattr(inode, name, value);
+  batch.put_inode(node->inode);
+  return commit(std::move(batch));
+}
+
+/// user.varve.*: `bound` as set or inherited, `ratio`, `state`, `stored`. Waits for a seal under way.
+Result<std::string> Core::varve_attribute(const NodePointer& node, std::string_view name) {
+  if (name == kBound) {
+    VARVE_ASSIGN(const std::optional<std::string> own, index_->xattr(node->number, kBound));
+    if (own) {
+      return *own;
+    }
+    if (S_ISREG(node->inode.mode)) {
+      VARVE_ASSIGN(const FilePolicy policy, policy_of(node->number));
+      for (const FilePolicy::Choice& choice : policy.choices) {
+        if (choice.dataset.empty()) {
+          return codec::to_string(choice.bound);
+        }
+      }
+      return std::string("lossless");
+    }
+    VARVE_ASSIGN(const std::optional<codec::Bound> bound, inherited_bound(node->number));
+    return bound ? Result<std::string>(codec::to_string(*bound)) : no_attribute(name);
+  }
+  if (!is_computed(name) || !S_ISREG(node->inode.mode)) {
+    return no_attribute(name);
+  }
+  NodeLock lock(node->mutex);
+  wait_for_seal(node, lock);
+  if (name == "user.varve.state") {
+    return std::string(node->staging ? "staged" : node->inode.object != 0 ? "sealed" : "empty");
+  }
+  const uint64_t stored = attributes_of(*node).blocks > 0 && node->staging == nullptr
+                              ? node->inode.stored
+                              : attributes_of(*node).blocks * kSector;
+  if (name == "user.varve.stored") {
+    return std::to_string(stored);
+  }
+  return stored == 0 ? std::string("1.00")
+                     : fmt::format("{:.2f}", static_cast<double>(node->inode.size) / static_cast<double>(stored));
+}
+
+Result<std::string> Core::get_xattr(const Caller&, InodeNumber inode, std::string_view name) {
+  if (view_of(inode) != View::none || name.starts_with(kInternal)) {
+    return no_attribute(name);
+  }
+  if (name.starts_with(kVarve)) {
+    VARVE_ASSIGN(const NodePointer node, nodes_.get(inode));
+    return varve_attribute(node, name);
+  }
+  VARVE_ASSIGN(std::optional<std::string> value, index_->xattr(inode, name));
+  if (!value) {
+    return no_attribute(name);
+  }
+  return *std::move(value);
+}
+
+Result<std::vector<std::string>> Core::list_xattrs(const Caller&, InodeNumber inode) {
+  if (view_of(inode) != View::none) {
+    return std::vector<std::string>();
+  }
+  VARVE_ASSIGN(std::vector<std::string> names, index_->xattr_names(inode));
+  std::erase_if(names, [](const std::string& name) { return name.starts_with(kInternal); });
+  VARVE_ASSIGN(const NodePointer node, nodes_.get(inode));
+  if (S_ISREG(node->inode.mode)) {
+    if (std::find(names.begin(), names.end(), kBound) == names.end()) {
+      names.emplace_back(kBound);
+    }
+    names.insert(names.end(), std::begin(kComputed), std::end(kComputed));
+  }
+  return names;
+}
+
+Status Core::remove_xattr(const Caller&, InodeNumber inode, std::string_view name) {
+  VARVE_TRY(check_writable());
+  if (view_of(inode) != View::none || name.starts_with(kInternal)) {
+    return no_attribute(name);
+  }
+  if (is_computed(name)) {
+    return {};
+  }
+  VARVE_ASSIGN(const NodePointer node, nodes_.get(inode));
+  VARVE_ASSIGN(const std::optional<std::string> old, index_->xattr(inode, name));
+  const bool regular = S_ISREG(node->inode.mode);
+  if (!old) {
+    return name == kBound && regular ? Status() : no_attribute(name);
+  }
+  index::Batch batch;
+  batch.erase_xattr(inode, name);
+  if (name == kBound && regular) {
+    // Back to what a new file would get here.
+    VARVE_ASSIGN(const std::optional<std::string> policy,
+                 new_file_policy(node->inode.parent, node->name, std::nullopt));
+    batch.put_xattr(inode, kPolicy, policy.value_or(FilePolicy().serialise()));
+  }
+  const NodeLock lock(node->mutex);
+  node->inode.changed = now();
+  batch.put_inode(node->inode);
+  node->bound_text.reset();
+  return commit(std::move(batch));
+}
+
+}  // namespace varve::fs

@@ -1,0 +1,182 @@
+#include "fs/core.h"
+
+#include <fmt/format.h>
+
+#include <ctime>
+#include <thread>
+#include <unordered_set>
+
+#include "fs/log.h"
+
+namespace varve::fs {
+
+namespace {
+
+constexpr std::string_view kStagingNotes = "staging/";
+constexpr std::string_view kOrphanNotes = "orphan/";
+
+unsigned worker_count(const FileSystemOptions& options) {
+  return options.workers > 0 ? options.workers : std::max(1U, std::thread::hardware_concurrency());
+}
+
+InodeNumber number_in(std::string_view key, std::string_view prefix) {
+  return std::strtoull(std::string(key.substr(prefix.size())).c_str(), nullptr, 16);
+}
+
+}  // namespace
+
+Time now() {
+  timespec time{};
+  ::clock_gettime(CLOCK_REALTIME, &time);
+  return {time.tv_sec, static_cast<uint32_t>(time.tv_nsec)};
+}
+
+Result<std::unique_ptr<FileSystem>> FileSystem::create(std::unique_ptr<index::Index> index,
+                                                       const FileSystemOptions& options) {
+  auto core = std::make_unique<Core>(std::move(index), options);
+  VARVE_TRY(core->start());
+  return std::unique_ptr<FileSystem>(std::move(core));
+}
+
+Core::Core(std::unique_ptr<index::Index> index, const FileSystemOptions& options)
+    : index_(std::move(index)),
+      options_(options),
+      staging_directory_(index_->path() + "/staging"),
+      pool_(worker_count(options)),
+      seal_pool_(worker_count(options)),
+      cache_(options.cache_bytes),
+      reader_(*index_, cache_, pool_),
+      recognisers_(options.recogniser),
+      sealer_(*index_, pool_, recognisers_),
+      policy_(index_->path() + "/policy.toml"),
+      nodes_(*index_) {}
+
+Core::~Core() = default;
+
+Status Core::start() {
+  VARVE_TRY(policy_.load());
+  if (options_.read_only) {
+    return {};
+  }
+  VARVE_TRY(index_->device().make_directory(staging_directory_));
+  return recover();
+}
+
+/// Files that were open and unlinked when the last run ended go; staged data that was synced comes back and is sealed.
+Status Core::recover() {
+  std::vector<std::pair<InodeNumber, std::string>> staged;
+  VARVE_TRY(index_->notes(kStagingNotes, [&](std::string_view key, std::string_view value) {
+    staged.emplace_back(number_in(key, kStagingNotes), value);
+    return true;
+  }));
+  std::vector<InodeNumber> orphans;
+  VARVE_TRY(index_->notes(kOrphanNotes, [&](std::string_view key, std::string_view) {
+    orphans.push_back(number_in(key, kOrphanNotes));
+    return true;
+  }));
+  for (const InodeNumber number : orphans) {
+    index::Batch batch;
+    VARVE_ASSIGN(const std::optional<index::Inode> inode, index_->inode(number));
+    if (inode && inode->links == 0) {
+      batch.erase_inode(number);
+      if (inode->object != 0) {
+        batch.release(inode->object);
+      }
+      batch.erase_note(fmt::format("staging/{:016x}", number));
+    }
+    batch.erase_note(fmt::format("orphan/{:016x}", number));
+    VARVE_TRY(commit(std::move(batch)));
+  }
+  for (const auto& [number, note] : staged) {
+    if (const Status recovered = recover_staging(number, note); !recovered.ok()) {
+      log_line(LogLevel::error,
+               fmt::format("staged data of inode {} cannot be recovered: {}", number, recovered.error().text));
+    }
+  }
+  // Staging files that no note speaks of were never promised to anybody.
+  std::unordered_set<std::string> known;
+  for (const NodePointer& node : nodes_.all()) {
+    if (node->staging) {
+      known.insert(fmt::format("{:016x}", node->staging->id()));
+    }
+  }
+  VARVE_ASSIGN(const std::vector<std::string> files, index_->device().list(staging_directory_));
+  for (const std::string& file : files) {
+    if (!known.contains(file)) {
+      VARVE_TRY(index_->device().remove(staging_directory_ + "/" + file));
+    }
+  }
+  return {};
+}
+
+Status Core::recover_staging(InodeNumber number, std::string_view note) {
+  auto found = nodes_.get(number);
+  if (!found.ok()) {
+    return commit([&] {
+      index::Batch batch;
+      batch.erase_note(fmt::format("staging/{:016x}", number));
+      return batch;
+    }());
+  }
+  const NodePointer node = *found;
+  VARVE_ASSIGN(std::unique_ptr<Staging> staging, Staging::restore(index_->device(), staging_directory_, note));
+  if (staging->base() != node->inode.object) {
+    return Error{EIO, "it belongs over another version of the file than the sealed one"};
+  }
+  {
+    const NodeLock lock(node->mutex);
+    node->inode.size = staging->size();
+    node->inode_changed = true;
+    node->staging = std::move(staging);
+    node->staging_noted = true;
+    node->staging_synced = true;
+    ++node->version;
+  }
+  queue_seal(node);
+  return {};
+}
+
+Status Core::check_writable() const {
+  if (options_.read_only) {
+    return Error{EROFS, "the file system is mounted read-only"};
+  }
+  return {};
+}
+
+Result<FileSystemSpace> Core::space(const Caller&) {
+  VARVE_ASSIGN(const index::DeviceSpace on_disk, index_->device().space(index_->path()));
+  FileSystemSpace space;
+  space.block_size = on_disk.block_size;
+  space.blocks = on_disk.blocks;
+  space.blocks_free = on_disk.blocks_free;
+  space.blocks_available = on_disk.blocks_available;
+  // Inodes are keys: as many as the disk has room for.
+  space.files = on_disk.blocks;
+  space.files_free = on_disk.blocks_available;
+  return space;
+}
+
+Status Core::shut_down() {
+  if (options_.read_only) {
+    return {};
+  }
+  finish_seals();
+  index::Batch batch;
+  for (const NodePointer& node : nodes_.all()) {
+    const NodeLock lock(node->mutex);
+    if (node->staging && node->inode.links > 0) {
+      // A seal failed (no space, say): keep the data staged.
+      VARVE_TRY(node->staging->sync());
+      batch.put_note(fmt::format("staging/{:016x}", node->number), node->staging->note());
+      node->inode_changed = true;
+    }
+    if (node->inode_changed && node->inode.links > 0) {
+      batch.put_inode(node->inode);
+      node->inode_changed = false;
+    }
+  }
+  VARVE_TRY(commit(std::move(batch)));
+  return index_->sync();
+}
+
+}  // namespace varve::fs

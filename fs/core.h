@@ -1,0 +1,184 @@
+// The implementation of fs::FileSystem. Its members are spread over files by what they do:
+//   core.cpp        start, recovery, shut-down, helpers        namespace.cpp   names: lookup, create, link, rename ...
+//   file_io.cpp     open, read, write, truncate, seek, copy    sealing.cpp     when staged content is sealed, and the
+//   switch attributes.cpp  attributes and extended attributes         views.cpp       the virtual files under .varve/
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "fs/filesystem.h"
+#include "fs/node.h"
+#include "fs/policy_store.h"
+#include "fs/sealer.h"
+
+namespace varve::fs {
+
+/// Inode numbers of virtual files: the view in the top bits, the real inode below.
+enum class View : uint64_t {
+  none = 0,
+  fixed = 1,  ///< .varve itself and the files in it
+  stat = 2,   ///< .varve/stat/...: a description, in JSON, of each real file
+};
+inline constexpr unsigned kViewShift = 48;
+inline constexpr uint64_t kRealInodeMask = (uint64_t{1} << kViewShift) - 1;
+
+/// An open regular or virtual file. The handle that the kernel knows is its address.
+struct Handle {
+  NodePointer node;  ///< null: a virtual file
+  bool writable = false;
+  bool descriptor_closed = false;  ///< flush was called and no write came since; guarded by the node's lock
+  InodeNumber virtual_inode = 0;
+  std::mutex mutex;     ///< guards the two below
+  std::string content;  ///< of a virtual file: what is read, or what was written
+  bool changed = false;
+};
+
+class Core final : public FileSystem {
+ public:
+  Core(std::unique_ptr<index::Index> index, const FileSystemOptions& options);
+  ~Core() override;
+  Status start();
+  void attach(KernelCache* cache) override { kernel_cache_ = cache; }
+
+  Result<Entry> lookup(const Caller& caller, InodeNumber parent, std::string_view name) override;
+  void forget(InodeNumber inode, uint64_t count) override;
+  Result<Attributes> get_attributes(const Caller& caller, InodeNumber inode) override;
+  Result<Attributes> set_attributes(const Caller& caller, InodeNumber inode, const AttributeChange& change,
+                                    std::optional<uint64_t> handle) override;
+  Result<std::string> read_link(const Caller& caller, InodeNumber inode) override;
+  Result<Entry> make_node(const Caller& caller, InodeNumber parent, std::string_view name, uint32_t mode,
+                          uint64_t device) override;
+  Result<Entry> make_directory(const Caller& caller, InodeNumber parent, std::string_view name, uint32_t mode) override;
+  Result<Entry> make_symlink(const Caller& caller, InodeNumber parent, std::string_view name,
+                             std::string_view target) override;
+  Result<Entry> link(const Caller& caller, InodeNumber inode, InodeNumber new_parent,
+                     std::string_view new_name) override;
+  Status unlink(const Caller& caller, InodeNumber parent, std::string_view name) override;
+  Status remove_directory(const Caller& caller, InodeNumber parent, std::string_view name) override;
+  Status rename(const Caller& caller, InodeNumber parent, std::string_view name, InodeNumber new_parent,
+                std::string_view new_name, uint32_t flags) override;
+
+  Result<OpenFile> open(const Caller& caller, InodeNumber inode, int flags) override;
+  Result<std::pair<Entry, OpenFile>> create(const Caller& caller, InodeNumber parent, std::string_view name,
+                                            uint32_t mode, int flags) override;
+  Result<size_t> read(const Caller& caller, uint64_t handle, uint64_t offset, std::span<std::byte> out) override;
+  Result<size_t> write(const Caller& caller, uint64_t handle, uint64_t offset,
+                       std::span<const std::byte> data) override;
+  Status flush(const Caller& caller, uint64_t handle) override;
+  void release(uint64_t handle) override;
+  Status fsync(const Caller& caller, uint64_t handle, bool data_only) override;
+  Status allocate(const Caller& caller, uint64_t handle, int mode, uint64_t offset, uint64_t length) override;
+  Result<uint64_t> seek(const Caller& caller, uint64_t handle, uint64_t offset, int whence) override;
+  Result<size_t> copy_range(const Caller& caller, uint64_t from_handle, uint64_t from_offset, uint64_t to_handle,
+                            uint64_t to_offset, size_t length) override;
+
+  Result<uint64_t> open_directory(const Caller& caller, InodeNumber inode) override;
+  Status read_directory(const Caller& caller, uint64_t handle, uint64_t cookie,
+                        const std::function<bool(const DirectoryEntry&)>& visit) override;
+  void release_directory(uint64_t handle) override;
+  Status fsync_directory(const Caller& caller, uint64_t handle) override;
+  Result<FileSystemSpace> space(const Caller& caller) override;
+
+  Status set_xattr(const Caller& caller, InodeNumber inode, std::string_view name, std::string_view value,
+                   int flags) override;
+  Result<std::string> get_xattr(const Caller& caller, InodeNumber inode, std::string_view name) override;
+  Result<std::vector<std::string>> list_xattrs(const Caller& caller, InodeNumber inode) override;
+  Status remove_xattr(const Caller& caller, InodeNumber inode, std::string_view name) override;
+  Status shut_down() override;
+
+ private:
+  using NodeLock = std::unique_lock<std::shared_mutex>;
+
+  // core.cpp
+  Status recover();
+  Status recover_staging(InodeNumber number, std::string_view note);
+  Status check_writable() const;
+  /// Commits, buffered.
+  Status commit(index::Batch batch) { return index_->commit(std::move(batch), index::Durability::buffered); }
+
+  // namespace.cpp
+  Result<index::Dentry> find(InodeNumber parent, std::string_view name);
+  Status check_new_name(InodeNumber parent, std::string_view name);
+  Result<NodePointer> add_entry(const Caller& caller, InodeNumber parent, std::string_view name, index::Inode inode);
+  void put_entry(index::Batch& batch, Node& parent, std::string_view name, const index::Inode& child);
+  void drop_entry(index::Batch& batch, Node& parent, const index::Dentry& entry);
+  /// One link less. The node's lock is held.
+  void drop_link(index::Batch& batch, Node& node);
+  void erase_content(index::Batch& batch, Node& node);
+  Status check_replaceable(const Node& node, const Node& replaced);
+  Status exchange(Node& from, const index::Dentry& source, Node& to, const index::Dentry& target);
+  Status move_entry(Node& from, const index::Dentry& source, Node& to, std::string_view new_name,
+                    const NodePointer& moved, const std::optional<index::Dentry>& replaced);
+  Result<Entry> entry_of(const NodePointer& node);
+  Status refuse_descendant(InodeNumber moved, InodeNumber directory);
+
+  // file_io.cpp
+  /// Merged content; the node's lock is held, shared at least. The range must lie inside the file.
+  Status read_content(Node& node, uint64_t offset, std::span<std::byte> out);
+  Status open_sealed(Node& node);
+  Result<Staging*> staging_of(Node& node);
+  Status note_staging_file(Node& node);
+  Status truncate(Node& node, uint64_t size);
+  Status clear_content(Node& node);
+  void content_changed(Node& node);
+  bool share_content(Node& from, Node& to);
+  Result<uint64_t> seek_sealed(const Sealed& sealed, uint64_t offset, bool data);
+
+  // sealing.cpp
+  void wait_for_seal(const NodePointer& node, NodeLock& lock);
+  void queue_seal(const NodePointer& node);
+  void run_queued_seal(const NodePointer& node);
+  /// Seals now; the lock is held on entry and exit and given up in between.
+  Status seal(const NodePointer& node, NodeLock& lock, bool require_arrays);
+  Result<SealJob> make_seal_job(const NodePointer& node);
+  Status switch_content(Node& node, SealOutcome& outcome);
+  void finish_seals();
+
+  // attributes.cpp
+  Attributes attributes_of(Node& node);
+  Status apply_change(const NodePointer& node, const AttributeChange& change);
+  Result<std::optional<codec::Bound>> inherited_bound(InodeNumber directory);
+  Result<std::string> path_of(InodeNumber number);
+  Result<FilePolicy> policy_of(InodeNumber number);
+  Status set_bound(Node& node, std::string_view text);
+  Result<std::string> varve_attribute(const NodePointer& node, std::string_view name);
+  Result<std::optional<std::string>> new_file_policy(InodeNumber parent, std::string_view name,
+                                                     const std::optional<codec::Bound>& own);
+
+  // views.cpp
+  static View view_of(InodeNumber inode) { return static_cast<View>(inode >> kViewShift); }
+  Result<Entry> lookup_view(const Caller& caller, InodeNumber parent, std::string_view name);
+  Result<Attributes> view_attributes(InodeNumber inode);
+  Result<OpenFile> open_view(const Caller& caller, InodeNumber inode, int flags);
+  Status read_view_directory(InodeNumber directory, uint64_t cookie,
+                             const std::function<bool(const DirectoryEntry&)>& visit);
+  Result<std::string> describe(InodeNumber real);
+  Status close_view(Handle& handle);
+
+  std::unique_ptr<index::Index> index_;
+  const FileSystemOptions options_;
+  const std::string staging_directory_;
+  ThreadPool pool_;       ///< decodes and encodes
+  ThreadPool seal_pool_;  ///< one file each
+  BrickCache cache_;
+  Reader reader_;
+  RecogniserPool recognisers_;
+  Sealer sealer_;
+  PolicyStore policy_;
+  NodeTable nodes_;
+  std::mutex namespace_mutex_;  ///< held by whatever changes directories
+  std::atomic<KernelCache*> kernel_cache_{nullptr};
+
+  std::mutex pending_mutex_;
+  std::condition_variable pending_done_;
+  std::unordered_map<InodeNumber, NodePointer> pending_;  ///< queued, running, or waiting for a retry
+  size_t seals_in_flight_ = 0;
+};
+
+/// The current time.
+Time now();
+
+}  // namespace varve::fs

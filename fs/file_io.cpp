@@ -1,0 +1,446 @@
+// Open files: read, write, truncate, seek, copy.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/falloc.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "fs/core.h"
+
+namespace varve::fs {
+
+namespace {
+
+constexpr uint64_t kMaxFileSize = uint64_t{1} << 60;
+constexpr size_t kCopyPiece = 1 << 20;
+constexpr size_t kCopyAtMost = 64 << 20;
+
+Handle& handle_at(uint64_t handle) { return *reinterpret_cast<Handle*>(handle); }  // NOLINT: the kernel kept it
+
+bool opens_for_writing(int flags) { return (flags & O_ACCMODE) != O_RDONLY; }
+
+}  // namespace
+
+Status Core::open_sealed(Node& node) {
+  if (node.inode.object == 0 || (node.sealed && node.sealed->object == node.inode.object)) {
+    return {};
+  }
+  VARVE_ASSIGN(node.sealed, Sealed::load(*index_, node.inode.object));
+  return {};
+}
+
+Status Core::read_content(Node& node, uint64_t offset, std::span<std::byte> out) {
+  if (!node.staging) {
+    if (node.inode.object == 0) {
+      std::memset(out.data(), 0, out.size());
+      return {};
+    }
+    if (!node.sealed) {
+      return Error{EIO, "the sealed content is not open"};
+    }
+    return reader_.read(*node.sealed, offset, out);
+  }
+  Staging& staging = *node.staging;
+  if (staging.base() == 0) {
+    return staging.read(offset, out);
+  }
+  Status status;
+  staging.dirty().split(offset, offset + out.size(), [&](uint64_t begin, uint64_t end, bool staged) {
+    std::span<std::byte> part = out.subspan(begin - offset, end - begin);
+    if (staged) {
+      status = staging.read(begin, part);
+      return status.ok();
+    }
+    const uint64_t below = std::clamp(staging.base_limit(), begin, end);
+    if (below > begin) {
+      status = node.sealed ? reader_.read(*node.sealed, begin, part.first(below - begin))
+                           : Status(Error{EIO, "the sealed content is not open"});
+    }
+    std::memset(part.data() + (below - begin), 0, end - below);
+    return status.ok();
+  });
+  return status;
+}
+
+/// The node's staging, made if there is none. The lock is held exclusively.
+Result<Staging*> Core::staging_of(Node& node) {
+  if (!node.staging) {
+    VARVE_TRY(open_sealed(node));
+    const uint64_t limit = node.inode.object == 0 ? 0 : node.inode.size;
+    node.staging =
+        std::make_unique<Staging>(index_->device(), staging_directory_, index_->new_cookie(), node.inode.object, limit);
+    node.staging_synced = false;
+    if (node.inode.object == 0 && node.inode.size > 0) {
+      VARVE_TRY(node.staging->truncate(node.inode.size));
+    }
+  }
+  return node.staging.get();
+}
+
+/// A staging file must have a note, or a restart would not know whose it is.
+Status Core::note_staging_file(Node& node) {
+  if (node.staging_noted || !node.staging || !node.staging->in_file()) {
+    return {};
+  }
+  index::Batch batch;
+  batch.put_note(fmt::format("staging/{:016x}", node.number), node.staging->note());
+  VARVE_TRY(commit(std::move(batch)));
+  node.staging_noted = true;
+  return {};
+}
+
+void Core::content_changed(Node& node) {
+  node.inode.size = node.staging ? node.staging->size() : node.inode.size;
+  node.inode.modified = node.inode.changed = now();
+  node.inode_changed = true;
+  node.last_write = std::chrono::steady_clock::now();
+  ++node.version;
+}
+
+Result<OpenFile> Core::open(const Caller& caller, InodeNumber inode, int flags) {
+  if (view_of(inode) != View::none) {
+    return open_view(caller, inode, flags);
+  }
+  const bool writable = opens_for_writing(flags);
+  if (writable) {
+    VARVE_TRY(check_writable());
+  }
+  VARVE_ASSIGN(const NodePointer node, nodes_.get(inode));
+  NodeLock lock(node->mutex);
+  if (S_ISDIR(node->inode.mode)) {
+    return Error{EISDIR, "a directory"};
+  }
+  wait_for_seal(node, lock);
+  if (node->inode.links == 0 && node->handles == 0) {
+    return Error{ESTALE, "the file was removed"};
+  }
+  VARVE_TRY(open_sealed(*node));
+  if (writable && (flags & O_TRUNC) != 0) {
+    VARVE_TRY(truncate(*node, 0));
+  }
+  auto handle = std::make_unique<Handle>();
+  handle->node = node;
+  handle->writable = writable;
+  ++node->handles;
+  node->writers += writable ? 1 : 0;
+  OpenFile opened;
+  opened.keep_cache = !node->stale_pages;
+  node->stale_pages = false;
+  opened.handle = reinterpret_cast<uint64_t>(handle.release());
+  return opened;
+}
+
+Result<std::pair<Entry, OpenFile>> Core::create(const Caller& caller, InodeNumber parent, std::string_view name,
+                                                uint32_t mode, int flags) {
+  index::Inode inode;
+  inode.mode = S_IFREG | (mode & ~uint32_t{S_IFMT});
+  VARVE_ASSIGN(const NodePointer node, add_entry(caller, parent, name, std::move(inode)));
+  VARVE_ASSIGN(const Entry entry, entry_of(node));
+  auto opened = open(caller, node->number, (flags & ~O_TRUNC));
+  if (!opened.ok()) {
+    forget(node->number, 1);
+    return opened.error();
+  }
+  return std::pair{entry, *opened};
+}
+
+Result<size_t> Core::read(const Caller&, uint64_t handle, uint64_t offset, std::span<std::byte> out) {
+  Handle& open = handle_at(handle);
+  if (!open.node) {
+    const std::lock_guard lock(open.mutex);
+    const size_t length =
+        offset < open.content.size() ? std::min<uint64_t>(out.size(), open.content.size() - offset) : 0;
+    if (length > 0) {
+      std::memcpy(out.data(), open.content.data() + offset, length);
+    }
+    return length;
+  }
+  Node& node = *open.node;
+  const std::shared_lock lock(node.mutex);
+  if (offset >= node.inode.size) {
+    return size_t{0};
+  }
+  const size_t length = std::min<uint64_t>(out.size(), node.inode.size - offset);
+  VARVE_TRY(read_content(node, offset, out.first(length)));
+  return length;
+}
+
+Result<size_t> Core::write(const Caller&, uint64_t handle, uint64_t offset, std::span<const std::byte> data) {
+  Handle& open = handle_at(handle);
+  if (offset > kMaxFileSize || data.size() > kMaxFileSize - offset) {
+    return Error{EFBIG, "a file has at most 2^60 bytes"};
+  }
+  if (!open.node) {
+    const std::lock_guard lock(open.mutex);
+    if (offset + data.size() > (16U << 20)) {
+      return Error{EFBIG, "a control file has at most 16 MiB"};
+    }
+    open.content.resize(std::max<size_t>(open.content.size(), offset + data.size()));
+    std::memcpy(open.content.data() + offset, data.data(), data.size());
+    open.changed = true;
+    return data.size();
+  }
+  Node& node = *open.node;
+  const NodeLock lock(node.mutex);
+  if (open.descriptor_closed) {
+    open.descriptor_closed = false;
+    --node.closing_writers;
+  }
+  VARVE_ASSIGN(Staging* const staging, staging_of(node));
+  VARVE_TRY(staging->write(offset, data));
+  content_changed(node);
+  VARVE_TRY(note_staging_file(node));
+  return data.size();
+}
+
+Status Core::flush(const Caller&, uint64_t handle) {
+  Handle& open = handle_at(handle);
+  if (!open.node) {
+    return close_view(open);
+  }
+  Node& node = *open.node;
+  const NodeLock lock(node.mutex);
+  if (open.writable && !open.descriptor_closed) {
+    open.descriptor_closed = true;
+    ++node.closing_writers;
+  }
+  return std::exchange(node.write_error, Status());
+}
+
+void Core::release(uint64_t handle) {
+  const std::unique_ptr<Handle> open(&handle_at(handle));
+  const NodePointer node = open->node;
+  if (!node) {
+    return;
+  }
+  const NodeLock lock(node->mutex);
+  --node->handles;
+  if (open->writable) {
+    --node->writers;
+    node->closing_writers -= open->descriptor_closed ? 1 : 0;
+  }
+  if (node->inode.links == 0 && node->handles == 0) {
+    index::Batch batch;
+    erase_content(batch, *node);
+    batch.erase_note(fmt::format("orphan/{:016x}", node->number));
+    static_cast<void>(commit(std::move(batch)));  // else the next start finds the note and repeats it
+  } else if (node->writers == 0) {
+    if (node->staging && node->inode.links > 0) {
+      queue_seal(node);
+    } else if (node->inode_changed) {
+      index::Batch batch;
+      batch.put_inode(node->inode);
+      node->inode_changed = !commit(std::move(batch)).ok();
+    }
+  }
+  node->changed.notify_all();
+}
+
+Status Core::fsync(const Caller&, uint64_t handle, bool) {
+  Handle& open = handle_at(handle);
+  if (!open.node || options_.read_only) {
+    return {};
+  }
+  Node& node = *open.node;
+  {
+    NodeLock lock(node.mutex);
+    const bool quiet = std::chrono::steady_clock::now() - node.last_write >= options_.quiet;
+    if (node.staging && node.inode.links > 0 && node.seal == SealState::none && quiet) {
+      // A seal that fails leaves the data staged, and that is synced below.
+      static_cast<void>(seal(open.node, lock, node.writers > 0));
+    }
+    index::Batch batch;
+    if (node.staging) {
+      VARVE_TRY(node.staging->sync());
+      batch.put_note(fmt::format("staging/{:016x}", node.number), node.staging->note());
+      node.staging_noted = true;
+      node.staging_synced = true;
+    }
+    if (node.inode_changed && node.inode.links > 0) {
+      batch.put_inode(node.inode);
+      node.inode_changed = false;
+    }
+    VARVE_TRY(batch.empty() ? index_->sync() : index_->commit(std::move(batch), index::Durability::synced));
+    return std::exchange(node.write_error, Status());
+  }
+}
+
+/// The file becomes empty and unsealed.
+Status Core::clear_content(Node& node) {
+  index::Batch batch;
+  if (node.inode.object != 0) {
+    batch.release(node.inode.object);
+  }
+  if (node.staging_noted) {
+    batch.erase_note(fmt::format("staging/{:016x}", node.number));
+  }
+  index::Inode cleared = node.inode;
+  cleared.object = 0;
+  cleared.size = 0;
+  cleared.stored = 0;
+  cleared.modified = cleared.changed = now();
+  batch.put_inode(cleared);
+  VARVE_TRY(commit(std::move(batch)));
+  node.inode = cleared;
+  node.inode_changed = false;
+  node.sealed.reset();
+  if (node.staging) {
+    node.staging->discard();
+    node.staging.reset();
+  }
+  node.staging_noted = node.staging_synced = false;
+  ++node.version;
+  return {};
+}
+
+/// The lock is held exclusively.
+Status Core::truncate(Node& node, uint64_t size) {
+  if (size > kMaxFileSize) {
+    return Error{EFBIG, "a file has at most 2^60 bytes"};
+  }
+  if (size == 0) {
+    return clear_content(node);
+  }
+  if (size != node.inode.size) {
+    VARVE_ASSIGN(Staging* const staging, staging_of(node));
+    VARVE_TRY(staging->truncate(size));
+    VARVE_TRY(note_staging_file(node));
+  }
+  content_changed(node);
+  return {};
+}
+
+Status Core::allocate(const Caller&, uint64_t handle, int mode, uint64_t offset, uint64_t length) {
+  Handle& open = handle_at(handle);
+  const int known = FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE;
+  const bool punch = (mode & FALLOC_FL_PUNCH_HOLE) != 0;
+  const bool keep_size = (mode & FALLOC_FL_KEEP_SIZE) != 0;
+  if (!open.node || (mode & ~known) != 0 || (punch && !keep_size)) {
+    return Error{EOPNOTSUPP, fmt::format("fallocate mode {:#x} is not supported", mode)};
+  }
+  if (length == 0) {
+    return Error{EINVAL, "fallocate of no bytes"};
+  }
+  if (offset > kMaxFileSize || length > kMaxFileSize - offset) {
+    return Error{EFBIG, "a file has at most 2^60 bytes"};
+  }
+  Node& node = *open.node;
+  const NodeLock lock(node.mutex);
+  const bool zero = punch || (mode & FALLOC_FL_ZERO_RANGE) != 0;
+  const uint64_t end = offset + length;
+  if (!zero && keep_size && !node.staging && node.inode.object != 0) {
+    return {};  // what is sealed needs no room
+  }
+  VARVE_ASSIGN(Staging* const staging, staging_of(node));
+  if (!keep_size && end > staging->size()) {
+    VARVE_TRY(staging->truncate(end));
+  }
+  if (zero) {
+    VARVE_TRY(staging->punch(offset, length));
+  } else {
+    VARVE_TRY(staging->reserve(offset, length));
+  }
+  content_changed(node);
+  return note_staging_file(node);
+}
+
+Result<uint64_t> Core::seek_sealed(const Sealed& sealed, uint64_t offset, bool data) {
+  const Layout& layout = sealed.layout;
+  while (offset < layout.size) {
+    const Extent& extent = layout.extent_at(offset);
+    const bool hole = extent.kind == Extent::Kind::hole;
+    if (hole != data) {
+      return offset;
+    }
+    offset = extent.offset + extent.length;
+  }
+  return data ? Result<uint64_t>(Error{ENXIO, "no data after this offset"}) : Result<uint64_t>(layout.size);
+}
+
+Result<uint64_t> Core::seek(const Caller&, uint64_t handle, uint64_t offset, int whence) {
+  Handle& open = handle_at(handle);
+  if (!open.node || (whence != SEEK_DATA && whence != SEEK_HOLE)) {
+    return Error{EINVAL, "lseek: only SEEK_DATA and SEEK_HOLE come here"};
+  }
+  Node& node = *open.node;
+  const std::shared_lock lock(node.mutex);
+  if (offset >= node.inode.size) {
+    return Error{ENXIO, "seek past the end of the file"};
+  }
+  const bool data = whence == SEEK_DATA;
+  if (node.staging && node.staging->base() == 0) {
+    return node.staging->seek(offset, data);
+  }
+  if (!node.staging && node.sealed) {
+    return seek_sealed(*node.sealed, offset, data);
+  }
+  return data ? offset : node.inode.size;
+}
+
+/// Makes an empty file hold the same records as a sealed one. False: it cannot be done this way.
+bool Core::share_content(Node& from, Node& to) {
+  if (from.staging || from.inode.object == 0 || to.staging || to.inode.object != 0 || to.inode.size != 0) {
+    return false;
+  }
+  index::Batch batch;
+  index::Inode inode = to.inode;
+  inode.object = from.inode.object;
+  inode.size = from.inode.size;
+  inode.stored = from.inode.stored;
+  inode.modified = inode.changed = now();
+  batch.reference(inode.object);
+  batch.put_inode(inode);
+  if (!commit(std::move(batch)).ok()) {
+    return false;
+  }
+  to.inode = inode;
+  to.inode_changed = false;
+  to.sealed = from.sealed;
+  ++to.version;
+  return true;
+}
+
+Result<size_t> Core::copy_range(const Caller& caller, uint64_t from_handle, uint64_t from_offset, uint64_t to_handle,
+                                uint64_t to_offset, size_t length) {
+  Handle& from = handle_at(from_handle);
+  Handle& to = handle_at(to_handle);
+  if (!from.node || !to.node) {
+    return Error{EXDEV, "virtual files are copied by reading and writing"};
+  }
+  if (from.node != to.node && from_offset == 0 && to_offset == 0) {
+    const bool ascending = from.node->number < to.node->number;
+    const NodeLock first(ascending ? from.node->mutex : to.node->mutex);
+    const NodeLock second(ascending ? to.node->mutex : from.node->mutex);
+    const uint64_t size = from.node->inode.size;
+    if (length >= size && share_content(*from.node, *to.node)) {
+      return size;
+    }
+  }
+  std::vector<std::byte> piece(std::min(length, kCopyPiece));
+  size_t copied = 0;
+  length = std::min(length, kCopyAtMost);
+  while (copied < length) {
+    const std::span<std::byte> part(piece.data(), std::min(piece.size(), length - copied));
+    const auto got = read(caller, from_handle, from_offset + copied, part);
+    if (!got.ok() && copied == 0) {
+      return got.error();
+    }
+    if (!got.ok() || *got == 0) {
+      break;
+    }
+    const auto put = write(caller, to_handle, to_offset + copied, part.first(*got));
+    if (!put.ok() && copied == 0) {
+      return put.error();
+    }
+    if (!put.ok()) {
+      break;
+    }
+    copied += *put;
+  }
+  return copied;
+}
+
+}  // namespace varve::fs

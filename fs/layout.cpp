@@ -1,0 +1,248 @@
+#include "fs/layout.h"
+
+#include <fmt/format.h>
+#include <zstd.h>
+
+#include <algorithm>
+
+#include "fs/serial.h"
+
+namespace varve::fs {
+
+using codec::Box;
+using codec::element_count;
+using codec::element_size;
+using codec::Extents;
+
+namespace {
+
+constexpr uint64_t kLayoutVersion = 1;
+constexpr size_t kCompressFrom = 512;
+constexpr uint64_t kMaxLayoutBytes = uint64_t{4} << 30;
+
+void write_extents(SerialWriter& out, const Extents& shape) {
+  out.number(shape.size());
+  for (const uint64_t extent : shape) {
+    out.number(extent);
+  }
+}
+
+Extents read_extents(SerialReader& in) {
+  Extents shape(in.count());
+  for (uint64_t& extent : shape) {
+    extent = in.number();
+  }
+  return shape;
+}
+
+void write_intervals(SerialWriter& out, const IntervalSet& set) {
+  out.number(set.count());
+  uint64_t last = 0;
+  for (const auto& [begin, end] : set.intervals()) {
+    out.number(begin - last);
+    out.number(end - begin);
+    last = end;
+  }
+}
+
+IntervalSet read_intervals(SerialReader& in) {
+  IntervalSet set;
+  uint64_t last = 0;
+  for (uint64_t left = in.count(); left > 0 && !in.failed(); --left) {
+    const uint64_t begin = last + in.number();
+    last = begin + in.number();
+    set.add(begin, last);
+  }
+  return set;
+}
+
+void write_array(SerialWriter& out, const ArrayEntry& entry) {
+  const ArrayRegion& region = entry.region;
+  out.text(region.name);
+  out.number(static_cast<uint64_t>(region.dtype));
+  out.number((region.big_endian ? 1U : 0U) | (region.fortran_order ? 2U : 0U));
+  write_extents(out, region.shape);
+  write_extents(out, region.chunk_shape);
+  out.number(region.chunks.size());
+  ChunkPlace last;
+  for (const ChunkPlace& place : region.chunks) {
+    out.number(place.chunk - last.chunk);
+    out.number(place.offset - last.offset);  // wraps: offsets need not ascend
+    last = place;
+  }
+  out.number(region.fill_values.size());
+  for (const uint64_t fill : region.fill_values) {
+    out.number(fill);
+  }
+  out.text(region.keep_exact);
+  out.number(static_cast<uint64_t>(entry.bound.mode));
+  out.real(entry.bound.value);
+  out.text(entry.why);
+  out.text(entry.codec);
+}
+
+ArrayEntry read_array(SerialReader& in) {
+  ArrayEntry entry;
+  ArrayRegion& region = entry.region;
+  region.name = in.text();
+  region.dtype = static_cast<codec::DType>(in.number());
+  const uint64_t flags = in.number();
+  region.big_endian = (flags & 1U) != 0;
+  region.fortran_order = (flags & 2U) != 0;
+  region.shape = read_extents(in);
+  region.chunk_shape = read_extents(in);
+  region.chunks.resize(in.count());
+  ChunkPlace last;
+  for (ChunkPlace& place : region.chunks) {
+    place.chunk = last.chunk + in.number();
+    place.offset = last.offset + in.number();
+    last = place;
+  }
+  region.fill_values.resize(in.count());
+  for (uint64_t& fill : region.fill_values) {
+    fill = in.number();
+  }
+  region.keep_exact = in.text();
+  entry.bound.mode = static_cast<codec::BoundMode>(in.number());
+  entry.bound.value = in.real();
+  entry.why = in.text();
+  entry.codec = in.text();
+  return entry;
+}
+
+Result<std::string> decompress(std::string_view text) {
+  const auto size = ZSTD_getFrameContentSize(text.data(), text.size());
+  if (size == ZSTD_CONTENTSIZE_ERROR || size == ZSTD_CONTENTSIZE_UNKNOWN || size > kMaxLayoutBytes) {
+    return Error{EIO, "a file's layout in the index is not a Zstandard frame of a sane size"};
+  }
+  std::string out(size, '\0');
+  const size_t got = ZSTD_decompress(out.data(), out.size(), text.data(), text.size());
+  if (ZSTD_isError(got) != 0 || got != size) {
+    return Error{EIO, "a file's layout in the index does not decompress"};
+  }
+  return out;
+}
+
+}  // namespace
+
+Status Layout::build_extents() {
+  extents.clear();
+  patches.clear();
+  std::vector<Extent> pieces;
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    for (const ChunkPlace& place : arrays[i].region.chunks) {
+      const ChunkGeometry geometry(arrays[i].region, place.chunk);
+      if (geometry.bytes() > 0) {
+        pieces.push_back({.offset = place.offset,
+                          .length = geometry.bytes(),
+                          .kind = Extent::Kind::array,
+                          .array = static_cast<uint32_t>(i),
+                          .chunk = place.chunk,
+                          .stream = geometry.padding_bytes()});
+      }
+    }
+  }
+  std::sort(pieces.begin(), pieces.end(), [](const Extent& a, const Extent& b) { return a.offset < b.offset; });
+
+  uint64_t at = 0;
+  uint64_t stream = 0;
+  const auto fill_gap = [&](uint64_t until) {
+    holes.split(at, until, [&](uint64_t begin, uint64_t end, bool hole) {
+      extents.push_back({.offset = begin,
+                         .length = end - begin,
+                         .kind = hole ? Extent::Kind::hole : Extent::Kind::stream,
+                         .stream = stream});
+      stream += hole ? 0 : end - begin;
+      return true;
+    });
+  };
+  extents.reserve(pieces.size() * 2 + 1);
+  for (Extent& piece : pieces) {
+    if (piece.offset < at || piece.offset > size || piece.length > size - piece.offset) {
+      return Error{EINVAL, fmt::format("array {} overlaps another or leaves the file at offset {}",
+                                       arrays[piece.array].region.name, piece.offset)};
+    }
+    fill_gap(piece.offset);
+    const uint64_t padding = piece.stream;
+    piece.stream = stream;
+    stream += padding;
+    at = piece.offset + piece.length;
+    extents.push_back(piece);
+  }
+  fill_gap(size);
+  stream_size = stream;
+
+  patch_size = 0;
+  for (const auto& [begin, end] : patched.intervals()) {
+    patches.push_back({.offset = begin, .length = end - begin, .stream = patch_size});
+    patch_size += end - begin;
+  }
+  return {};
+}
+
+const Extent& Layout::extent_at(uint64_t offset) const {
+  const auto after = std::upper_bound(extents.begin(), extents.end(), offset,
+                                      [](uint64_t value, const Extent& extent) { return value < extent.offset; });
+  return *std::prev(after);
+}
+
+std::string Layout::serialise() const {
+  SerialWriter out;
+  out.number(size);
+  out.text(format);
+  out.text(note);
+  write_intervals(out, holes);
+  write_intervals(out, patched);
+  out.number(arrays.size());
+  for (const ArrayEntry& entry : arrays) {
+    write_array(out, entry);
+  }
+  std::string body = out.take();
+  std::string result(2, '\0');
+  result[0] = static_cast<char>(kLayoutVersion);
+  if (body.size() >= kCompressFrom) {
+    std::string packed(ZSTD_compressBound(body.size()), '\0');
+    const size_t length = ZSTD_compress(packed.data(), packed.size(), body.data(), body.size(), 3);
+    if (ZSTD_isError(length) == 0 && length < body.size()) {
+      packed.resize(length);
+      result[1] = 1;
+      return result + packed;
+    }
+  }
+  return result + body;
+}
+
+Result<Layout> Layout::parse(std::string_view text) {
+  if (text.size() < 2 || static_cast<uint8_t>(text[0]) != kLayoutVersion) {
+    return Error{EPROTO, "a file's layout in the index has a version that this program does not know"};
+  }
+  std::string unpacked;
+  std::string_view body = text.substr(2);
+  if (text[1] != 0) {
+    VARVE_ASSIGN(unpacked, decompress(body));
+    body = unpacked;
+  }
+  SerialReader in(body);
+  Layout layout;
+  layout.size = in.number();
+  layout.format = in.text();
+  layout.note = in.text();
+  layout.holes = read_intervals(in);
+  layout.patched = read_intervals(in);
+  layout.arrays.resize(in.count());
+  for (ArrayEntry& entry : layout.arrays) {
+    entry = read_array(in);
+    const ArrayRegion& region = entry.region;
+    if (in.failed() || element_size(region.dtype) == 0 || region.shape.size() > codec::kMaxRank ||
+        region.shape.size() != region.chunk_shape.size()) {
+      return Error{EIO, "a file's layout in the index is malformed"};
+    }
+  }
+  if (in.failed() || !in.at_end()) {
+    return Error{EIO, "a file's layout in the index is malformed"};
+  }
+  VARVE_TRY(layout.build_extents());
+  return layout;
+}
+
+}  // namespace varve::fs

@@ -1,0 +1,279 @@
+#include "fs/reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <mutex>
+
+#include "fs/box_copy.h"
+
+namespace varve::fs {
+
+using codec::Box;
+using codec::Bytes;
+using codec::element_count;
+using codec::element_size;
+
+namespace {
+
+constexpr uint8_t kGridKind = 3;
+constexpr uint8_t kStreamKind = 4;
+
+/// The first error of several threads.
+class FirstError {
+ public:
+  void note(const Status& status) {
+    if (!status.ok()) {
+      const std::lock_guard lock(mutex_);
+      if (first_.ok()) {
+        first_ = status.error();
+      }
+    }
+  }
+  Status take() { return first_; }
+
+ private:
+  std::mutex mutex_;
+  Status first_;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<const Sealed>> Sealed::load(index::Index& index, index::ObjectId object) {
+  VARVE_ASSIGN(const std::string text, index.layout(object));
+  VARVE_ASSIGN(Layout layout, Layout::parse(text));
+  return make(object, std::move(layout));
+}
+
+Result<std::shared_ptr<const Sealed>> Sealed::make(index::ObjectId object, Layout layout) {
+  auto sealed = std::make_shared<Sealed>();
+  sealed->object = object;
+  sealed->layout = std::move(layout);
+  for (const ArrayEntry& entry : sealed->layout.arrays) {
+    auto codec = codec::ArrayCodec::parse(std::as_bytes(std::span(entry.codec)));
+    if (!codec.ok()) {
+      return Error{EIO, fmt::format("array {}: {}", entry.region.name, codec.error().text)};
+    }
+    if (codec->shape() != entry.region.shape || codec->dtype() != entry.region.dtype) {
+      return Error{EIO, fmt::format("array {}: its codec header is of another array", entry.region.name)};
+    }
+    sealed->codecs.push_back(*std::move(codec));
+  }
+  return std::shared_ptr<const Sealed>(std::move(sealed));
+}
+
+Status Reader::read(const Sealed& sealed, uint64_t offset, std::span<std::byte> out, uint8_t finest) {
+  const uint64_t end = offset + out.size();
+  if (end > sealed.layout.size) {
+    return Error{EIO, "read past the end of the sealed content"};
+  }
+  uint64_t at = offset;
+  while (at < end) {
+    const Extent& extent = sealed.layout.extent_at(at);
+    const uint64_t skip = at - extent.offset;
+    const uint64_t length = std::min(extent.length - skip, end - at);
+    VARVE_TRY(read_extent(sealed, extent, skip, out.subspan(at - offset, length), finest));
+    at += length;
+  }
+  return apply_patches(sealed, offset, out);
+}
+
+Status Reader::apply_patches(const Sealed& sealed, uint64_t offset, std::span<std::byte> out) {
+  const std::vector<Patch>& patches = sealed.layout.patches;
+  const uint64_t end = offset + out.size();
+  auto patch = std::partition_point(patches.begin(), patches.end(),
+                                    [&](const Patch& p) { return p.offset + p.length <= offset; });
+  for (; patch != patches.end() && patch->offset < end; ++patch) {
+    const uint64_t begin = std::max(offset, patch->offset);
+    const uint64_t stop = std::min(end, patch->offset + patch->length);
+    VARVE_TRY(read_stream(sealed, index::kPatchRegion, patch->stream + (begin - patch->offset),
+                          out.subspan(begin - offset, stop - begin)));
+  }
+  return {};
+}
+
+Status Reader::read_extent(const Sealed& sealed, const Extent& extent, uint64_t skip, std::span<std::byte> out,
+                           uint8_t finest) {
+  if (extent.kind == Extent::Kind::hole) {
+    std::memset(out.data(), 0, out.size());
+    return {};
+  }
+  if (extent.kind == Extent::Kind::stream) {
+    return read_stream(sealed, index::kBytesRegion, extent.stream + skip, out);
+  }
+  const size_t element = element_size(sealed.layout.arrays[extent.array].region.dtype);
+  if (skip % element == 0 && out.size() % element == 0) {
+    return read_elements(sealed, extent, skip / element, out, finest);
+  }
+  const uint64_t first = skip / element;
+  const uint64_t last = (skip + out.size() + element - 1) / element;
+  Bytes whole((last - first) * element);
+  VARVE_TRY(read_elements(sealed, extent, first, whole, finest));
+  std::memcpy(out.data(), whole.data() + (skip - first * element), out.size());
+  return {};
+}
+
+Status Reader::read_elements(const Sealed& sealed, const Extent& extent, uint64_t first, std::span<std::byte> out,
+                             uint8_t finest) {
+  const ArrayRegion& region = sealed.layout.arrays[extent.array].region;
+  const size_t element = element_size(region.dtype);
+  const ChunkGeometry geometry(region, extent.chunk);
+  const Box inside{geometry.origin(), geometry.valid()};
+  std::byte* to = out.data();
+  for (Box& box : boxes_of_run(geometry.shape(), first, first + out.size() / element)) {
+    const uint64_t count = element_count(box.shape);
+    Box target = box;
+    for (size_t i = 0; i < target.origin.size(); ++i) {
+      target.origin[i] += geometry.origin()[i];
+    }
+    const Box part = intersection(target, inside);
+    const uint64_t valid = element_count(part.shape);
+    if (valid > 0) {
+      VARVE_TRY(read_box(sealed, extent.array, part, target, to, finest));
+    }
+    if (valid < count) {
+      VARVE_TRY(read_padding(sealed, extent, geometry, box, first, to));
+    }
+    first += count;
+    to += count * element;
+  }
+  return {};
+}
+
+/// Fills the padding elements of `box` (in the chunk's coordinates; its first element is number `first` of the chunk).
+Status Reader::read_padding(const Sealed& sealed, const Extent& extent, const ChunkGeometry& geometry, const Box& box,
+                            uint64_t first, std::byte* out) {
+  const size_t element = element_size(sealed.layout.arrays[extent.array].region.dtype);
+  const size_t rank = box.shape.size();
+  const uint64_t count = element_count(box.shape);
+  const uint64_t before = geometry.padding_before(first);
+  Bytes padding((geometry.padding_before(first + count) - before) * element);
+  VARVE_TRY(read_stream(sealed, index::kBytesRegion, extent.stream + before * element, padding));
+
+  const std::byte* from = padding.data();
+  const uint64_t row = box.shape[rank - 1];
+  codec::Extents index = box.origin;
+  for (uint64_t done = 0; done < count; done += row) {
+    bool row_valid = true;
+    for (size_t i = 0; i + 1 < rank; ++i) {
+      row_valid = row_valid && index[i] < geometry.valid()[i];
+    }
+    const uint64_t start = box.origin[rank - 1];
+    const uint64_t limit = row_valid ? geometry.valid()[rank - 1] : 0;
+    const uint64_t valid = limit > start ? std::min(limit - start, row) : 0;
+    std::memcpy(out + (done + valid) * element, from, (row - valid) * element);
+    from += (row - valid) * element;
+    for (size_t i = rank - 1; i-- > 0;) {
+      if (++index[i] < box.origin[i] + box.shape[i]) {
+        break;
+      }
+      index[i] = box.origin[i];
+    }
+  }
+  return {};
+}
+
+Status Reader::read_box(const Sealed& sealed, uint32_t array, const Box& part, const Box& target, std::byte* out,
+                        uint8_t finest) {
+  const codec::ArrayCodec& codec = sealed.codecs[array];
+  const size_t element = element_size(codec.dtype());
+  const std::vector<uint64_t> bricks = codec.bricks_in(part);
+  FirstError error;
+  pool_.parallel_for(bricks.size(), [&](size_t i) {
+    const auto data = brick(sealed, array, bricks[i], finest);
+    if (!data.ok()) {
+      error.note(data.error());
+      return;
+    }
+    const Box box = codec.brick_box(bricks[i]);
+    // The view is read-only in fact: copy_box writes to its second view alone.
+    copy_box(intersection(part, box), {&box, const_cast<std::byte*>((*data)->data())}, {&target, out}, element);
+  });
+  return error.take();
+}
+
+Result<BrickData> Reader::coarse_grid(const Sealed& sealed, uint32_t array, uint64_t tile) {
+  return cache_.get({sealed.object, array + 1, kGridKind, tile}, [&]() -> Result<Bytes> {
+    const auto record = index_.record(sealed.object, {array + 1, codec::kCoarseLevel, tile});
+    if (!record.ok() && record.error().code != ENOENT) {
+      return record.error();
+    }
+    VARVE_ASSIGN(codec::CoarseGrid grid,
+                 sealed.codecs[array].decode_coarse(
+                     tile, record.ok() ? std::span<const std::byte>(*record) : std::span<const std::byte>()));
+    return std::move(grid.data);
+  });
+}
+
+/// Decoded elements in the file's byte order.
+Result<BrickData> Reader::brick(const Sealed& sealed, uint32_t array, uint64_t number, uint8_t finest) {
+  return cache_.get({sealed.object, array + 1, finest, number}, [&]() -> Result<Bytes> {
+    const codec::ArrayCodec& codec = sealed.codecs[array];
+    VARVE_ASSIGN(const BrickData grid, coarse_grid(sealed, array, codec.tile_of(number)));
+    std::array<Bytes, 3> stored;
+    std::array<std::optional<std::span<const std::byte>>, 3> levels;
+    for (uint8_t level = finest; level < 3; ++level) {
+      auto record = index_.record(sealed.object, {array + 1, level, number});
+      if (record.ok()) {
+        stored[level] = *std::move(record);
+        levels[level] = stored[level];
+      } else if (record.error().code != ENOENT) {
+        return record.error();
+      }
+    }
+    const uint64_t count = element_count(codec.brick_box(number).shape);
+    Bytes out(count * element_size(codec.dtype()));
+    const Status decoded = codec.decode_brick(number, {*grid}, levels, finest, out.data());
+    if (!decoded.ok()) {
+      return Error{EIO, fmt::format("array {}, brick {}: {}", sealed.layout.arrays[array].region.name, number,
+                                    decoded.error().text)};
+    }
+    if (sealed.layout.arrays[array].region.big_endian) {
+      swap_bytes(out.data(), count, element_size(codec.dtype()));
+    }
+    return out;
+  });
+}
+
+Status Reader::read_stream(const Sealed& sealed, uint32_t region, uint64_t offset, std::span<std::byte> out) {
+  if (out.empty()) {
+    return {};
+  }
+  const uint64_t total = region == index::kPatchRegion ? sealed.layout.patch_size : sealed.layout.stream_size;
+  const uint64_t end = offset + out.size();
+  const uint64_t first = offset / kStreamChunk;
+  const uint64_t count = (end - 1) / kStreamChunk - first + 1;
+  FirstError error;
+  pool_.parallel_for(count, [&](size_t i) {
+    const uint64_t number = first + i;
+    const uint64_t begin = number * kStreamChunk;
+    const uint64_t length = std::min(kStreamChunk, total - begin);
+    const auto data = cache_.get({sealed.object, region, kStreamKind, number}, [&]() -> Result<Bytes> {
+      const auto record = index_.record(sealed.object, {region, 0, number});
+      if (!record.ok()) {
+        return record.error().code == ENOENT
+                   ? Error{EIO, fmt::format("record {} of region {} of object {} is missing from the index", number,
+                                            region, sealed.object)}
+                   : record.error();
+      }
+      Bytes bytes(length);
+      const Status decoded = codec::decode_bytes(*record, bytes);
+      if (!decoded.ok()) {
+        return Error{EIO, decoded.error().text};
+      }
+      return bytes;
+    });
+    if (!data.ok()) {
+      error.note(data.error());
+      return;
+    }
+    const uint64_t from = std::max(begin, offset);
+    const uint64_t to = std::min(begin + length, end);
+    std::memcpy(out.data() + (from - offset), (*data)->data() + (from - begin), to - from);
+  });
+  return error.take();
+}
+
+}  // namespace varve::fs

@@ -1,0 +1,53 @@
+// Sealed content -> bytes: range -> extents -> bricks -> records -> decode -> copy.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "fs/brick_cache.h"
+#include "fs/layout.h"
+#include "fs/thread_pool.h"
+#include "index/index.h"
+
+namespace varve::fs {
+
+/// One sealed object, opened: its layout and its arrays' codecs. Immutable.
+struct Sealed {
+  index::ObjectId object = 0;
+  Layout layout;
+  std::vector<codec::ArrayCodec> codecs;  ///< one for each of layout.arrays
+
+  static Result<std::shared_ptr<const Sealed>> load(index::Index& index, index::ObjectId object);
+  /// From a layout whose extents are built.
+  static Result<std::shared_ptr<const Sealed>> make(index::ObjectId object, Layout layout);
+};
+
+/// Thread-safe. Decodes no more than the bricks a range touches.
+class Reader {
+ public:
+  Reader(index::Index& index, BrickCache& cache, ThreadPool& pool) : index_(index), cache_(cache), pool_(pool) {}
+
+  /// Fills `out` with the file's bytes from `offset`; the range must lie inside the file. `finest`: levels below it are
+  /// interpolated, see ArrayCodec::decode_brick.
+  Status read(const Sealed& sealed, uint64_t offset, std::span<std::byte> out, uint8_t finest = 0);
+
+ private:
+  Status read_extent(const Sealed& sealed, const Extent& extent, uint64_t skip, std::span<std::byte> out,
+                     uint8_t finest);
+  Status read_elements(const Sealed& sealed, const Extent& extent, uint64_t first, std::span<std::byte> out,
+                       uint8_t finest);
+  Status read_padding(const Sealed& sealed, const Extent& extent, const ChunkGeometry& geometry, const codec::Box& box,
+                      uint64_t first, std::byte* out);
+  Status read_box(const Sealed& sealed, uint32_t array, const codec::Box& part, const codec::Box& target,
+                  std::byte* out, uint8_t finest);
+  Status read_stream(const Sealed& sealed, uint32_t region, uint64_t offset, std::span<std::byte> out);
+  Status apply_patches(const Sealed& sealed, uint64_t offset, std::span<std::byte> out);
+  Result<BrickData> brick(const Sealed& sealed, uint32_t array, uint64_t number, uint8_t finest);
+  Result<BrickData> coarse_grid(const Sealed& sealed, uint32_t array, uint64_t tile);
+
+  index::Index& index_;
+  BrickCache& cache_;
+  ThreadPool& pool_;
+};
+
+}  // namespace varve::fs

@@ -1,0 +1,414 @@
+#include "fs/sealer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <mutex>
+
+#include "fs/box_copy.h"
+#include "fs/log.h"
+#include "fs/tile_changes.h"
+
+namespace varve::fs {
+
+using codec::ArrayCodec;
+using codec::Box;
+using codec::Bytes;
+using codec::element_count;
+using codec::element_size;
+
+namespace {
+
+class ContentView : public FileView {
+ public:
+  ContentView(uint64_t size, const ReadContent& read) : size_(size), read_(read) {}
+  uint64_t size() const override { return size_; }
+  Result<size_t> read(uint64_t offset, std::span<std::byte> out) override {
+    if (offset >= size_) {
+      return size_t{0};
+    }
+    const size_t length = std::min<uint64_t>(out.size(), size_ - offset);
+    VARVE_TRY(read_(offset, out.first(length)));
+    return length;
+  }
+
+ private:
+  const uint64_t size_;
+  const ReadContent& read_;
+};
+
+/// The first error of several threads; cheap to ask for.
+class Failure {
+ public:
+  bool happened() const { return happened_.load(std::memory_order_relaxed); }
+  void note(const Status& status) {
+    if (!status.ok()) {
+      const std::lock_guard lock(mutex_);
+      if (!happened_.exchange(true)) {
+        first_ = status.error();
+      }
+    }
+  }
+  Status take() { return first_; }
+
+ private:
+  std::atomic<bool> happened_{false};
+  std::mutex mutex_;
+  Status first_;
+};
+
+}  // namespace
+
+/// The state of one seal.
+struct Sealer::Work {
+  const SealJob& job;
+  Layout layout;
+  std::vector<ArrayCodec> codecs;
+  std::vector<std::optional<uint32_t>> old;  ///< predecessor in the base, for each array
+  std::vector<std::vector<TileFate>> fates;  ///< for each array and tile; empty without base
+  std::unique_ptr<index::ObjectWriter> writer;
+  bool lossy = false;
+};
+
+Status gather_box(const ArrayRegion& region, const Box& box, const ReadContent& read, std::byte* out) {
+  const size_t element = element_size(region.dtype);
+  const uint64_t count = element_count(box.shape);
+  const bool one_chunk = region.chunks.size() == 1 && region.chunk_shape == region.shape;
+  if (!one_chunk) {
+    const uint64_t fill = region.fill_values.empty() ? 0 : region.fill_values.front();
+    for (uint64_t i = 0; i < count; ++i) {
+      std::memcpy(out + i * element, &fill, element);  // little-endian host: the low bytes are the element
+    }
+  }
+  Status status;
+  Bytes piece;
+  for_each_chunk(region, box, [&](const ChunkPlace& place, const ChunkGeometry& geometry, const Box& part) {
+    const uint64_t elements = element_count(part.shape);
+    if (!one_chunk) {
+      piece.resize(elements * element);
+    }
+    std::byte* const start = one_chunk ? out : piece.data();
+    std::byte* to = start;
+    for_each_run(part, geometry.origin(), geometry.shape(), [&](uint64_t offset, uint64_t run) {
+      if (status.ok()) {
+        status = read(place.offset + offset * element, {to, run * element});
+      }
+      to += run * element;
+    });
+    if (region.big_endian) {
+      swap_bytes(start, elements, element);
+    }
+    if (!one_chunk) {
+      copy_box(part, {&part, piece.data()}, {&box, out}, element);
+    }
+  });
+  return status;
+}
+
+namespace {
+
+/// Copies what falls into [begin, begin + out.size()) of the bytes stream of the padding of one chunk of an array.
+Status read_padding_bytes(const ArrayRegion& region, const Extent& extent, const ReadContent& read, uint64_t begin,
+                          std::span<std::byte> out) {
+  const ChunkGeometry geometry(region, extent.chunk);
+  const uint64_t end = begin + out.size();
+  if (geometry.padding_bytes() == 0 || extent.stream + geometry.padding_bytes() <= begin) {
+    return {};
+  }
+  // Padding is what lies between the runs of valid elements.
+  const size_t element = element_size(region.dtype);
+  uint64_t at = 0;  // in the chunk
+  uint64_t stream = extent.stream;
+  Status status;
+  const auto padding_until = [&](uint64_t stop) {
+    const uint64_t from = std::max(begin, stream);
+    const uint64_t to = std::min(end, stream + (stop - at));
+    if (from < to && status.ok()) {
+      status = read(extent.offset + at + (from - stream), out.subspan(from - begin, to - from));
+    }
+    stream += stop - at;
+  };
+  const Box valid{geometry.origin(), geometry.valid()};
+  for_each_run(valid, geometry.origin(), geometry.shape(), [&](uint64_t offset, uint64_t elements) {
+    padding_until(offset * element);
+    at = (offset + elements) * element;
+  });
+  padding_until(geometry.bytes());
+  return status;
+}
+
+/// The bytes of one record of the bytes stream, gathered from the file.
+Status read_stream_chunk(const Layout& layout, uint64_t chunk, const ReadContent& read, std::span<std::byte> out) {
+  const uint64_t begin = chunk * kStreamChunk;
+  const uint64_t end = begin + out.size();
+  auto extent = std::lower_bound(layout.extents.begin(), layout.extents.end(), begin,
+                                 [](const Extent& e, uint64_t value) { return e.stream < value; });
+  // The extent before the first that starts at or after `begin` may reach into the chunk.
+  if (extent != layout.extents.begin()) {
+    --extent;
+  }
+  for (; extent != layout.extents.end() && extent->stream < end; ++extent) {
+    if (extent->kind == Extent::Kind::hole) {
+      continue;
+    }
+    if (extent->kind == Extent::Kind::stream) {
+      const uint64_t from = std::max(begin, extent->stream);
+      const uint64_t to = std::min(end, extent->stream + extent->length);
+      if (from < to) {
+        VARVE_TRY(read(extent->offset + (from - extent->stream), out.subspan(from - begin, to - from)));
+      }
+      continue;
+    }
+    VARVE_TRY(read_padding_bytes(layout.arrays[extent->array].region, *extent, read, begin, out));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Layout> Sealer::recognise(const SealJob& job, bool require_arrays) {
+  Layout layout;
+  layout.size = job.size;
+  layout.format = "bytes";
+  layout.holes = job.holes;
+  ContentView view(job.size, job.read);
+  if (job.size == 0 || !worth_recognising(job.name, view, job.policy.raw)) {
+    return layout;
+  }
+  auto found = recognisers_.recognise(job.name, view, job.policy.raw);
+  if (!found.ok()) {
+    if (require_arrays) {
+      return Error{EAGAIN, found.error().text};
+    }
+    layout.note = found.error().text;
+    log_line(LogLevel::warning, fmt::format("{}: stored as plain bytes: {}", job.name, found.error().text));
+    return layout;
+  }
+  if (!found->has_value()) {
+    return require_arrays ? Result<Layout>(Error{EAGAIN, "no array recognised yet"}) : Result<Layout>(layout);
+  }
+  layout.format = (*found)->format;
+  for (ArrayRegion& region : (*found)->arrays) {
+    layout.arrays.push_back({.region = std::move(region), .bound = {}, .why = {}, .codec = {}});
+  }
+  return layout;
+}
+
+/// Finds or makes the codec of one array and adds both to the work.
+Status Sealer::plan_array(Work& work, ArrayEntry entry) {
+  const ArrayRegion& region = entry.region;
+  const SealJob& job = work.job;
+  entry.bound = job.policy.bound_for(region, &entry.why);
+  std::optional<uint32_t> old;
+  std::vector<TileFate> fates;
+  std::optional<ArrayCodec> codec;
+  if (job.base) {
+    old = find_predecessor(*job.base, region);
+    if (old) {
+      codec = job.base->codecs[*old].resized(region.shape);
+      if (!codec) {
+        old.reset();
+      }
+    }
+    if (codec) {
+      fates = tile_fates(region, *codec, *job.base, old, job.dirty);
+      const bool all_fresh =
+          std::all_of(fates.begin(), fates.end(), [](TileFate fate) { return fate == TileFate::fresh; });
+      if (all_fresh) {
+        codec.reset();  // nothing old is left: choose bound and tables anew
+        old.reset();
+      } else {
+        entry.bound = job.base->layout.arrays[*old].bound;
+        entry.why = job.base->layout.arrays[*old].why;
+      }
+    }
+  }
+  if (!codec) {
+    const codec::ArraySpec spec{region.dtype, region.shape, entry.bound, region.fill_values};
+    const auto read = [&](const Box& box, std::byte* out) { return gather_box(region, box, job.read, out); };
+    VARVE_ASSIGN(codec, ArrayCodec::plan(spec, read));
+    if (job.base) {
+      fates = tile_fates(region, *codec, *job.base, old, job.dirty);
+    }
+    if (codec->info().bound_exceeds_range) {
+      log_line(LogLevel::warning, fmt::format("{}: array {}: the bound {} is larger than the whole range of the data",
+                                              job.name, region.name, codec::to_string(entry.bound)));
+    }
+  }
+  work.lossy = work.lossy || codec->info().absolute_bound > 0;
+  const Bytes header = codec->header();
+  entry.codec.assign(reinterpret_cast<const char*>(header.data()), header.size());
+  work.layout.arrays.push_back(std::move(entry));
+  work.codecs.push_back(*std::move(codec));
+  work.old.push_back(old);
+  work.fates.push_back(std::move(fates));
+  return {};
+}
+
+Status Sealer::plan_arrays(Work& work) {
+  std::vector<ArrayEntry> candidates = std::move(work.layout.arrays);
+  work.layout.arrays.clear();
+  for (ArrayEntry& candidate : candidates) {
+    const std::string name = candidate.region.name;
+    const Status planned = plan_array(work, std::move(candidate));
+    if (planned.ok()) {
+      continue;
+    }
+    if (planned.error().code != EINVAL) {
+      return planned;
+    }
+    work.layout.note = fmt::format("array {} is kept as bytes: {}", name, planned.error().text);
+    log_line(LogLevel::warning, fmt::format("{}: {}", work.job.name, work.layout.note));
+  }
+  return {};
+}
+
+/// Decides which ranges become patches and fixes the extents.
+Status Sealer::finish_layout(Work& work) {
+  Layout& layout = work.layout;
+  if (work.job.base) {
+    IntervalSet replaced = work.job.base->layout.patched;
+    for (const auto& [begin, end] : work.job.dirty.intervals()) {
+      replaced.add(begin, end);
+    }
+    for (size_t i = 0; i < layout.arrays.size(); ++i) {
+      const ArrayRegion& region = layout.arrays[i].region;
+      const auto& fates = work.fates[i];
+      if (std::find(fates.begin(), fates.end(), TileFate::share) == fates.end()) {
+        continue;
+      }
+      for (const ChunkPlace& place : region.chunks) {
+        const uint64_t end = place.offset + ChunkGeometry(region, place.chunk).bytes();
+        replaced.split(place.offset, end, [&](uint64_t from, uint64_t to, bool inside) {
+          if (inside) {
+            layout.patched.add(from, to);
+          }
+          return true;
+        });
+      }
+      for (uint64_t tile = 0; tile < fates.size() && !layout.patched.empty(); ++tile) {
+        if (fates[tile] != TileFate::share) {
+          for_each_file_range(region, work.codecs[i].tile_box(tile), [&](uint64_t offset, uint64_t length) {
+            layout.patched.remove(offset, offset + length);
+          });
+        }
+      }
+    }
+  }
+  return layout.build_extents();
+}
+
+Status Sealer::encode_tile(Work& work, size_t array, uint64_t tile) {
+  const ArrayCodec& codec = work.codecs[array];
+  const auto region = static_cast<uint32_t>(array + 1);
+  const TileFate fate = work.fates[array].empty() ? TileFate::fresh : work.fates[array][tile];
+  if (fate == TileFate::share) {
+    const uint32_t old_region = *work.old[array] + 1;
+    const auto share = [&](uint8_t level, uint64_t number) -> Status {
+      const Status shared =
+          work.writer->share(work.job.base->object, {old_region, level, number}, {region, level, number});
+      return !shared.ok() && shared.error().code == ENOENT ? Status() : shared;
+    };
+    VARVE_TRY(share(codec::kCoarseLevel, tile));
+    for (const uint64_t brick : codec.bricks_of(tile)) {
+      for (const uint8_t level : {2, 1, 0}) {
+        VARVE_TRY(share(level, brick));
+      }
+    }
+    return {};
+  }
+  const Box box = codec.tile_box(tile);
+  Bytes data(element_count(box.shape) * element_size(codec.dtype()));
+  VARVE_TRY(gather_box(work.layout.arrays[array].region, box, work.job.read, data.data()));
+  VARVE_ASSIGN(const std::vector<codec::Record> records, codec.encode_tile(tile, data.data(), fate == TileFate::exact));
+  for (const codec::Record& record : records) {
+    VARVE_TRY(work.writer->put({region, record.id.level, record.id.brick}, record.data));
+  }
+  return {};
+}
+
+Status Sealer::encode_arrays(Work& work) {
+  std::vector<std::pair<size_t, uint64_t>> tiles;
+  for (size_t array = 0; array < work.codecs.size(); ++array) {
+    for (uint64_t tile = 0; tile < work.codecs[array].tile_count(); ++tile) {
+      tiles.emplace_back(array, tile);
+    }
+  }
+  Failure failure;
+  pool_.parallel_for(tiles.size(), [&](size_t i) {
+    if (!failure.happened()) {
+      failure.note(encode_tile(work, tiles[i].first, tiles[i].second));
+    }
+  });
+  return failure.take();
+}
+
+Status Sealer::encode_stream(Work& work) {
+  const Layout& layout = work.layout;
+  const uint64_t chunks = (layout.stream_size + kStreamChunk - 1) / kStreamChunk;
+  Failure failure;
+  pool_.parallel_for(chunks, [&](size_t chunk) {
+    if (failure.happened()) {
+      return;
+    }
+    const index::RecordKey key{index::kBytesRegion, 0, chunk};
+    if (work.job.base && stream_chunk_unchanged(work.job.base->layout, layout, work.job.dirty, chunk)) {
+      failure.note(work.writer->share(work.job.base->object, key, key));
+      return;
+    }
+    Bytes data(std::min(kStreamChunk, layout.stream_size - chunk * kStreamChunk));
+    failure.note(read_stream_chunk(layout, chunk, work.job.read, data));
+    if (!failure.happened()) {
+      failure.note(work.writer->put(key, codec::encode_bytes(data)));
+    }
+  });
+  return failure.take();
+}
+
+Status Sealer::encode_patches(Work& work) {
+  const Layout& layout = work.layout;
+  Bytes data;
+  auto patch = layout.patches.begin();
+  uint64_t done = 0;  // of *patch
+  for (uint64_t chunk = 0; chunk * kStreamChunk < layout.patch_size; ++chunk) {
+    data.resize(std::min(kStreamChunk, layout.patch_size - chunk * kStreamChunk));
+    for (uint64_t at = 0; at < data.size();) {
+      const uint64_t length = std::min(patch->length - done, data.size() - at);
+      VARVE_TRY(work.job.read(patch->offset + done, {data.data() + at, length}));
+      at += length;
+      done += length;
+      if (done == patch->length) {
+        ++patch;
+        done = 0;
+      }
+    }
+    VARVE_TRY(work.writer->put({index::kPatchRegion, 0, chunk}, codec::encode_bytes(data)));
+  }
+  return {};
+}
+
+Result<SealOutcome> Sealer::seal(const SealJob& job, bool require_arrays) {
+  VARVE_ASSIGN(Layout recognised, recognise(job, require_arrays));
+  Work work{.job = job, .layout = std::move(recognised), .codecs = {}, .old = {}, .fates = {}, .writer = {}};
+  VARVE_TRY(plan_arrays(work));
+  VARVE_TRY(finish_layout(work));
+  VARVE_ASSIGN(work.writer, index_.begin_object());
+  VARVE_TRY(encode_arrays(work));
+  VARVE_TRY(encode_stream(work));
+  VARVE_TRY(encode_patches(work));
+  VARVE_TRY(work.writer->finish());
+  SealOutcome outcome;
+  outcome.stored = work.writer->stored();
+  outcome.lossy = work.lossy;
+  auto sealed = std::make_shared<Sealed>();
+  sealed->object = work.writer->object();
+  sealed->layout = std::move(work.layout);
+  sealed->codecs = std::move(work.codecs);
+  outcome.sealed = std::move(sealed);
+  outcome.writer = std::move(work.writer);
+  return outcome;
+}
+
+}  // namespace varve::fs

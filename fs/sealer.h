@@ -1,0 +1,67 @@
+// Staged content -> a sealed object: recognise, choose bounds, encode, store. What of the sealed content below was not
+// touched is shared, not encoded again, so that it reads as it read before.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "fs/formats/worker.h"
+#include "fs/policy.h"
+#include "fs/reader.h"
+
+namespace varve::fs {
+
+/// Fills `out` from the file's bytes at `offset`. Thread-safe.
+using ReadContent = std::function<Status(uint64_t offset, std::span<std::byte> out)>;
+
+/// A file to seal; its content must not change meanwhile (or the outcome is thrown away).
+struct SealJob {
+  std::string name;  ///< the last component of its path, for formats told by name
+  FilePolicy policy;
+  uint64_t size = 0;
+  ReadContent read;
+  IntervalSet holes;  ///< ranges known never to have been written
+
+  std::shared_ptr<const Sealed> base;  ///< what was sealed before, if any
+  IntervalSet dirty;                   ///< ranges that differ from base; meaningless without base
+};
+
+struct SealOutcome {
+  std::unique_ptr<index::ObjectWriter> writer;  ///< filled and finished
+  std::shared_ptr<const Sealed> sealed;
+  uint64_t stored = 0;  ///< bytes of all its records, shared ones included
+  bool lossy = false;   ///< some element may now read differently than before
+};
+
+/// Thread-safe.
+class Sealer {
+ public:
+  Sealer(index::Index& index, ThreadPool& pool, RecogniserPool& recognisers)
+      : index_(index), pool_(pool), recognisers_(recognisers) {}
+
+  /// Errors (ENOSPC, EIO, ...) leave no trace. A recogniser that fails is no error: the file is sealed as bytes and the
+  /// layout's note says why. `require_arrays`: EAGAIN instead, when a recogniser should have found arrays but did not.
+  Result<SealOutcome> seal(const SealJob& job, bool require_arrays);
+
+ private:
+  struct Work;
+  Result<Layout> recognise(const SealJob& job, bool require_arrays);
+  Status plan_array(Work& work, ArrayEntry entry);
+  Status plan_arrays(Work& work);
+  Status finish_layout(Work& work);
+  Status encode_arrays(Work& work);
+  Status encode_tile(Work& work, size_t array, uint64_t tile);
+  Status encode_stream(Work& work);
+  Status encode_patches(Work& work);
+
+  index::Index& index_;
+  ThreadPool& pool_;
+  RecogniserPool& recognisers_;
+};
+
+/// Reads the elements of `box` of `region` through `read`: C order, host byte order. Elements of chunks that the file
+/// does not store get the first fill value, or 0.
+Status gather_box(const ArrayRegion& region, const codec::Box& box, const ReadContent& read, std::byte* out);
+
+}  // namespace varve::fs

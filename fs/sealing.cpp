@@ -1,0 +1,205 @@
+// When staged content is sealed, and the switch from the old content to the new.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "fs/core.h"
+#include "fs/log.h"
+
+namespace varve::fs {
+
+namespace {
+
+/// How long an open waits for the last close of a writer that has already closed its descriptor to arrive.
+constexpr std::chrono::milliseconds kCloseGrace{50};
+constexpr unsigned kMaxRetries = 3;
+
+/// The ranges of a staging file that hold nothing.
+IntervalSet holes_of(Staging& staging) {
+  IntervalSet holes;
+  if (!staging.in_file()) {
+    return holes;
+  }
+  uint64_t at = 0;
+  while (at < staging.size()) {
+    const auto hole = staging.seek(at, false);
+    if (!hole.ok() || *hole >= staging.size()) {
+      break;
+    }
+    const auto data = staging.seek(*hole, true);
+    const uint64_t end = data.ok() ? std::min(*data, staging.size()) : staging.size();
+    holes.add(*hole, end);
+    at = end;
+  }
+  return holes;
+}
+
+}  // namespace
+
+/// An open waits here until what earlier writers left is sealed, and does the work itself when no thread has begun.
+void Core::wait_for_seal(const NodePointer& node, NodeLock& lock) {
+  if (node->staging && node->writers > 0 && node->closing_writers == node->writers) {
+    node->changed.wait_for(lock, kCloseGrace, [&] {
+      return node->writers == 0 || node->closing_writers != node->writers || !node->staging;
+    });
+  }
+  while (node->seal != SealState::none) {
+    if (node->seal == SealState::queued) {
+      node->seal = SealState::none;
+      static_cast<void>(seal(node, lock, false));
+    } else {
+      node->changed.wait(lock);
+    }
+  }
+}
+
+/// The node's lock is held exclusively.
+void Core::queue_seal(const NodePointer& node) {
+  if (node->seal != SealState::none) {
+    return;
+  }
+  node->seal = SealState::queued;
+  {
+    const std::lock_guard lock(pending_mutex_);
+    pending_[node->number] = node;
+    ++seals_in_flight_;
+  }
+  seal_pool_.submit([this, node] { run_queued_seal(node); });
+}
+
+void Core::run_queued_seal(const NodePointer& node) {
+  bool staged = false;
+  {
+    NodeLock lock(node->mutex);
+    if (node->seal == SealState::queued) {
+      node->seal = SealState::none;
+      if (node->writers == 0 && node->staging && node->inode.links > 0) {
+        static_cast<void>(seal(node, lock, false));
+      }
+    }
+    staged = node->staging != nullptr && node->inode.links > 0;
+    node->changed.notify_all();
+  }
+  const std::lock_guard lock(pending_mutex_);
+  if (!staged) {
+    pending_.erase(node->number);  // else it stays pinned, with its data
+  }
+  --seals_in_flight_;
+  pending_done_.notify_all();
+}
+
+Result<SealJob> Core::make_seal_job(const NodePointer& node) {
+  VARVE_TRY(open_sealed(*node));
+  SealJob job;
+  job.name = node->name;
+  VARVE_ASSIGN(job.policy, policy_of(node->number));
+  job.size = node->inode.size;
+  const uint64_t version = node->version;
+  job.read = [this, node, version](uint64_t offset, std::span<std::byte> out) -> Status {
+    const std::shared_lock lock(node->mutex);
+    if (node->version != version) {
+      return Error{EAGAIN, "the file changed while it was being sealed"};
+    }
+    return read_content(*node, offset, out);
+  };
+  Staging& staging = *node->staging;
+  if (staging.base() == 0) {
+    job.holes = holes_of(staging);
+    return job;
+  }
+  job.base = node->sealed;
+  job.dirty = staging.dirty();
+  job.dirty.add(staging.base_limit(), job.size);
+  job.holes = node->sealed->layout.holes;
+  for (const auto& [begin, end] : job.dirty.intervals()) {
+    job.holes.remove(begin, end);
+  }
+  job.holes.remove(job.size, UINT64_MAX);
+  return job;
+}
+
+/// The lock is held. Everything of the new content is in the store; one batch makes it the file's.
+Status Core::switch_content(Node& node, SealOutcome& outcome) {
+  index::Batch batch;
+  batch.publish(outcome.sealed->object, outcome.sealed->layout.serialise());
+  if (node.inode.object != 0) {
+    batch.release(node.inode.object);
+  }
+  if (node.staging_noted) {
+    batch.erase_note(fmt::format("staging/{:016x}", node.number));
+  }
+  index::Inode inode = node.inode;
+  inode.object = outcome.sealed->object;
+  inode.stored = outcome.stored;
+  batch.put_inode(inode);
+  const auto durability = node.staging_synced ? index::Durability::synced : index::Durability::buffered;
+  VARVE_TRY(index_->commit(std::move(batch), durability));
+  node.inode = inode;
+  node.inode_changed = false;
+  node.sealed = outcome.sealed;
+  node.staging->discard();
+  node.staging.reset();
+  node.staging_noted = node.staging_synced = false;
+  return {};
+}
+
+Status Core::seal(const NodePointer& node, NodeLock& lock, bool require_arrays) {
+  auto job = make_seal_job(node);
+  if (!job.ok()) {
+    log_line(LogLevel::error, fmt::format("{}: cannot be sealed: {}", node->name, job.error().text));
+    return job.error();
+  }
+  const uint64_t version = node->version;
+  node->seal = SealState::running;
+  lock.unlock();
+  auto outcome = sealer_.seal(*job, require_arrays);
+  lock.lock();
+  node->seal = SealState::none;
+  Status status;
+  if (!outcome.ok()) {
+    status = outcome.error();
+  } else if (node->version != version || !node->staging) {
+    status = Error{EAGAIN, "the file changed while it was being sealed"};
+  } else {
+    status = switch_content(*node, *outcome);
+  }
+  if (status.ok()) {
+    node->failed_seals = 0;
+    node->stale_pages = node->stale_pages || outcome->lossy;
+    if (KernelCache* const cache = kernel_cache_.load()) {
+      cache->invalidate_inode(node->number, outcome->lossy);
+    }
+  } else if (node->inode.links > 0 && status.error().code != EAGAIN) {
+    // The data stays staged and readable; the next close, fsync or start tries again.
+    ++node->failed_seals;
+    node->write_error = status.error();
+    log_line(LogLevel::error,
+             fmt::format("{}: stays staged, could not be sealed: {}", node->name, status.error().text));
+  } else if (status.error().code == EAGAIN && node->staging && node->writers == 0 && node->inode.links > 0 &&
+             ++node->failed_seals <= kMaxRetries) {
+    queue_seal(node);
+  }
+  node->changed.notify_all();
+  return status;
+}
+
+/// Seals what is staged and no longer open for writing, then waits until no seal is under way.
+void Core::finish_seals() {
+  std::vector<NodePointer> nodes;
+  {
+    const std::lock_guard lock(pending_mutex_);
+    for (const auto& [number, node] : pending_) {
+      nodes.push_back(node);
+    }
+  }
+  for (const NodePointer& node : nodes) {
+    const NodeLock lock(node->mutex);
+    if (node->staging && node->writers == 0 && node->inode.links > 0) {
+      queue_seal(node);
+    }
+  }
+  std::unique_lock lock(pending_mutex_);
+  pending_done_.wait(lock, [this] { return seals_in_flight_ == 0; });
+}
+
+}  // namespace varve::fs

@@ -1,0 +1,193 @@
+#include "fs/staging.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "fs/log.h"
+#include "fs/serial.h"
+
+namespace varve::fs {
+
+Staging::Staging(index::Device& device, std::string directory, uint64_t id, index::ObjectId base, uint64_t base_limit)
+    : device_(device),
+      directory_(std::move(directory)),
+      id_(id),
+      base_(base),
+      base_limit_(base_limit),
+      size_(base_limit) {}
+
+Staging::~Staging() = default;
+
+std::string Staging::path() const { return fmt::format("{}/{:016x}", directory_, id_); }
+
+Status Staging::spill() {
+  if (file_) {
+    return {};
+  }
+  VARVE_ASSIGN(auto file, device_.open(path(), index::Device::Mode::create));
+  if (!memory_.empty()) {
+    VARVE_TRY(file->write(0, memory_));
+  }
+  VARVE_TRY(file->truncate(size_));
+  file_ = std::move(file);
+  memory_ = {};
+  return {};
+}
+
+Status Staging::write(uint64_t offset, std::span<const std::byte> data) {
+  const uint64_t end = offset + data.size();
+  if (!file_ && end <= kMemoryLimit && size_ <= kMemoryLimit) {
+    memory_.resize(std::max<uint64_t>(memory_.size(), end));
+    std::memcpy(memory_.data() + offset, data.data(), data.size());
+  } else {
+    VARVE_TRY(spill());
+    VARVE_TRY(file_->write(offset, data));
+  }
+  dirty_.add(offset, end);
+  size_ = std::max(size_, end);
+  return {};
+}
+
+Status Staging::read(uint64_t offset, std::span<std::byte> out) {
+  size_t got = 0;
+  if (file_) {
+    VARVE_ASSIGN(got, file_->read(offset, out));
+  } else if (offset < memory_.size()) {
+    got = std::min<uint64_t>(out.size(), memory_.size() - offset);
+    std::memcpy(out.data(), memory_.data() + offset, got);
+  }
+  std::memset(out.data() + got, 0, out.size() - got);
+  return {};
+}
+
+Status Staging::truncate(uint64_t size) {
+  if (!file_ && size <= kMemoryLimit) {
+    memory_.resize(std::min<uint64_t>(memory_.size(), size));
+  } else {
+    VARVE_TRY(spill());
+    VARVE_TRY(file_->truncate(size));
+  }
+  dirty_.remove(size, UINT64_MAX);
+  base_limit_ = std::min(base_limit_, size);
+  size_ = size;
+  return {};
+}
+
+Status Staging::punch(uint64_t offset, uint64_t length) {
+  const uint64_t end = std::min(offset + length, size_);
+  if (offset >= end) {
+    return {};
+  }
+  if (file_) {
+    VARVE_TRY(file_->punch(offset, end - offset));
+  } else if (offset < memory_.size()) {
+    const uint64_t stop = std::min<uint64_t>(end, memory_.size());
+    std::memset(memory_.data() + offset, 0, stop - offset);
+  }
+  dirty_.add(offset, end);
+  return {};
+}
+
+Status Staging::reserve(uint64_t offset, uint64_t length) {
+  VARVE_TRY(spill());
+  return file_->reserve(offset, length);
+}
+
+Status Staging::sync() {
+  if (!file_) {
+    return {};
+  }
+  VARVE_TRY(file_->sync());
+  if (!name_synced_) {
+    VARVE_TRY(device_.sync_directory(directory_));
+    name_synced_ = true;
+  }
+  return {};
+}
+
+std::string Staging::note() const {
+  SerialWriter out;
+  out.number(id_);
+  out.number(base_);
+  out.number(base_limit_);
+  out.number(size_);
+  out.number(file_ ? 1 : 0);
+  if (!file_) {
+    out.text({reinterpret_cast<const char*>(memory_.data()), memory_.size()});
+  }
+  out.number(dirty_.count());
+  for (const auto& [begin, end] : dirty_.intervals()) {
+    out.number(begin);
+    out.number(end - begin);
+  }
+  return out.take();
+}
+
+Result<std::unique_ptr<Staging>> Staging::restore(index::Device& device, const std::string& directory,
+                                                  std::string_view note) {
+  SerialReader in(note);
+  const uint64_t id = in.number();
+  const uint64_t base = in.number();
+  const uint64_t base_limit = in.number();
+  auto staging = std::make_unique<Staging>(device, directory, id, base, base_limit);
+  staging->size_ = in.number();
+  const bool in_file = in.number() != 0;
+  if (!in_file) {
+    const std::string_view data = in.text();
+    const auto* bytes = reinterpret_cast<const std::byte*>(data.data());
+    staging->memory_.assign(bytes, bytes + data.size());
+  }
+  for (uint64_t left = in.count(); left > 0 && !in.failed(); --left) {
+    const uint64_t begin = in.number();
+    staging->dirty_.add(begin, begin + in.number());
+  }
+  if (in.failed() || !in.at_end()) {
+    return Error{EIO, "the note about a file's staged data is malformed"};
+  }
+  if (in_file) {
+    VARVE_ASSIGN(staging->file_, device.open(staging->path(), index::Device::Mode::write));
+    staging->name_synced_ = true;
+    VARVE_ASSIGN(const uint64_t on_disk, staging->file_->size());
+    if (base == 0) {
+      // Nothing shows through from below, so writes after the last sync may stay.
+      staging->size_ = on_disk;
+      staging->dirty_.add(0, on_disk);
+    } else if (on_disk < staging->size_) {
+      VARVE_TRY(staging->file_->truncate(staging->size_));
+    }
+  }
+  return staging;
+}
+
+void Staging::discard() {
+  if (file_) {
+    file_.reset();
+    if (const Status removed = device_.remove(path()); !removed.ok()) {
+      log_line(LogLevel::warning, fmt::format("cannot remove {}: {}", path(), removed.error().text));
+    }
+  }
+}
+
+Result<uint64_t> Staging::allocated() {
+  if (file_) {
+    return file_->allocated();
+  }
+  return static_cast<uint64_t>(memory_.size());
+}
+
+Result<uint64_t> Staging::seek(uint64_t offset, bool data) {
+  if (file_) {
+    return file_->seek(offset, data);
+  }
+  if (offset >= size_) {
+    return Error{ENXIO, "seek past the end of the file"};
+  }
+  if (data) {
+    return offset < memory_.size() ? Result<uint64_t>(offset) : Error{ENXIO, "no data after this offset"};
+  }
+  return std::max<uint64_t>(offset, memory_.size());
+}
+
+}  // namespace varve::fs
