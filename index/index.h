@@ -55,7 +55,7 @@ class Batch {
   bool empty() const;
 
  private:
-  friend class Index;
+  friend class Store;  // the implementation of Index
   struct Changes;
   std::unique_ptr<Changes> changes_;
 };

@@ -1,0 +1,259 @@
+// What nobody holds any more goes: records of released objects from the tree, dead packs from the disk.
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "index/keys.h"
+#include "index/store.h"
+
+namespace varve::index {
+namespace {
+
+constexpr size_t kRowsErasedAtOnce = 2048;
+constexpr size_t kRowsScannedAtOnce = 65536;
+constexpr size_t kMovesAtOnce = 4096;
+constexpr uint64_t kBytesMovedAtOnce = uint64_t{32} << 20;
+constexpr size_t kPacksMovedAtOnce = 16;
+constexpr std::chrono::seconds kPauseAfterFailure{1};
+
+}  // namespace
+
+void Store::doom(const std::vector<Doomed>& objects) {
+  if (objects.empty()) {
+    return;
+  }
+  {
+    const std::lock_guard lock(work_mutex_);
+    doomed_.insert(doomed_.end(), objects.begin(), objects.end());
+  }
+  work_.notify_one();
+}
+
+void Store::run_collector() {
+  std::unique_lock lock(work_mutex_);
+  for (;;) {
+    work_.wait(lock, [&] { return stopping_ || !doomed_.empty() || released_bytes_ >= options_.pack_limit; });
+    if (stopping_) {
+      return;  // what is left is marked in the tree; the next open goes on
+    }
+    lock.unlock();
+    Status status;
+    {
+      const std::lock_guard collect_lock(collect_mutex_);
+      status = erase_doomed();
+    }
+    if (status.ok() && released_bytes_ >= options_.pack_limit) {
+      const auto freed = collect();
+      status = freed.ok() ? Status() : Status(freed.error());
+    }
+    lock.lock();
+    if (!status.ok()) {
+      work_.wait_for(lock, kPauseAfterFailure, [&] { return stopping_; });
+    }
+  }
+}
+
+/// With collect_mutex_ held.
+Status Store::erase_doomed() {
+  for (;;) {
+    Doomed next;
+    {
+      const std::lock_guard lock(work_mutex_);
+      if (doomed_.empty() || stopping_) {
+        return {};
+      }
+      next = doomed_.front();
+    }
+    VARVE_ASSIGN(const bool more, erase_some(next));
+    if (!more) {
+      const std::lock_guard lock(work_mutex_);
+      doomed_.pop_front();
+    }
+  }
+}
+
+/// One bounded step; true if there is more to do for this object. Steps may be repeated after a crash.
+Result<bool> Store::erase_some(const Doomed& doomed) {
+  const std::lock_guard lock(commit_mutex_);
+  VARVE_TRY(ready_to_write());
+  rocksdb::WriteBatch batch;
+  LiveChanges live;
+  if (!doomed.counted) {
+    VARVE_ASSIGN(const auto holder, tree_->get(Family::object, object_key(ObjectTag::published, doomed.object)));
+    if (holder) {  // its publication was reported as failed and yet took place
+      return false;
+    }
+  }
+  size_t rows = 0;
+  uint64_t released = 0;
+  VARVE_TRY(tree_->scan(Family::record, number_key(doomed.object), {},
+                        [&](std::string_view key, std::string_view value) -> Result<bool> {
+                          const auto record = parse_record_value(value);
+                          if (doomed.counted && record && record->packed) {
+                            live[record->pack] -= static_cast<int64_t>(record->pack_bytes());
+                            released += record->pack_bytes();
+                          }
+                          tree_->erase(batch, Family::record, key);
+                          return ++rows < kRowsErasedAtOnce;
+                        }));
+  const bool more = rows == kRowsErasedAtOnce;
+  if (!more) {
+    tree_->erase(batch, Family::layout, number_key(doomed.object));
+    tree_->erase(batch, Family::object,
+                 object_key(doomed.counted ? ObjectTag::dying : ObjectTag::unpublished, doomed.object));
+  }
+  VARVE_TRY(apply(batch, live));
+  released_bytes_ += released;
+  return more;
+}
+
+Result<uint64_t> Store::collect() {
+  VARVE_TRY(writable());
+  const std::lock_guard collect_lock(collect_mutex_);
+  VARVE_TRY(erase_doomed());
+  released_bytes_ = 0;
+  packs_->retire_wasteful();
+  std::map<uint32_t, PackFacts> wasteful;
+  std::vector<uint32_t> candidates;
+  for (const auto& [number, facts] : packs_->facts()) {
+    if (facts.pins != 0 || facts.damaged || packs_->is_current(number) ||
+        facts.live * 2 >= std::max<uint64_t>(facts.size, 1)) {
+      continue;
+    }
+    candidates.push_back(number);
+    if (facts.live != 0 && wasteful.size() < kPacksMovedAtOnce) {
+      wasteful[number] = facts;
+    }
+  }
+  if (!wasteful.empty()) {
+    VARVE_TRY(move_live(wasteful));
+  }
+  std::vector<uint32_t> dead;
+  for (const uint32_t number : candidates) {
+    if (packs_->live(number) == 0) {
+      dead.push_back(number);
+    }
+  }
+  if (dead.empty()) {
+    return uint64_t{0};
+  }
+  VARVE_TRY(tree_->sync());  // a power cut must not bring back rows that point to what is removed now
+  uint64_t freed = 0;
+  const std::lock_guard lock(commit_mutex_);
+  VARVE_TRY(ready_to_write());
+  rocksdb::WriteBatch batch;
+  for (const uint32_t number : dead) {
+    VARVE_ASSIGN(const uint64_t bytes, packs_->remove_dead(number));
+    freed += bytes;
+    if (bytes != 0) {
+      tree_->erase(batch, Family::pack, number_key(number));
+    }
+  }
+  VARVE_TRY(packs_->sync_directory());
+  VARVE_TRY(apply(batch, {}));
+  return freed;
+}
+
+/// Moves the live records of these packs to the current one. With collect_mutex_ held.
+Status Store::move_live(const std::map<uint32_t, PackFacts>& wasteful) {
+  std::map<std::pair<uint32_t, uint64_t>, RecordValue> moved;  // shared records stay shared
+  Status status;
+  std::string from;
+  for (bool more = true; more && status.ok();) {
+    std::vector<Move> moves;
+    auto gathered = gather_moves(wasteful, from, moves);
+    if (!gathered.ok()) {
+      status = gathered.error();
+      break;
+    }
+    more = *gathered;
+    status = copy_records(moves, moved);
+    if (status.ok() && !moves.empty()) {
+      status = switch_records(moves);
+    }
+  }
+  for (const auto& [place, value] : moved) {
+    packs_->unpin(value.pack, 1);
+  }
+  return status;
+}
+
+/// The next rows, from `from` on, that point into these packs; false when the tree's end was reached.
+Result<bool> Store::gather_moves(const std::map<uint32_t, PackFacts>& wasteful, std::string& from,
+                                 std::vector<Move>& moves) {
+  size_t scanned = 0;
+  uint64_t bytes = 0;
+  bool more = false;
+  VARVE_TRY(tree_->scan(Family::record, {}, from, [&](std::string_view key, std::string_view value) -> Result<bool> {
+    if (scanned == kRowsScannedAtOnce || moves.size() == kMovesAtOnce || bytes >= kBytesMovedAtOnce) {
+      from = key;
+      more = true;
+      return false;
+    }
+    ++scanned;
+    const auto record = parse_record_value(value);
+    if (record && record->packed && wasteful.contains(record->pack)) {
+      Move move{std::string(key), std::string(value), {}, *record, {}};
+      move.from.payload = {};
+      bytes += record->length;
+      moves.push_back(std::move(move));
+    }
+    return true;
+  }));
+  return more;
+}
+
+/// Appends what the moves name, and syncs it. A move whose record cannot be read is dropped, and its pack stays.
+Status Store::copy_records(std::vector<Move>& moves, std::map<std::pair<uint32_t, uint64_t>, RecordValue>& moved) {
+  std::map<uint32_t, Packs::Appended> written;
+  std::vector<Move> good;
+  for (auto& move : moves) {
+    const std::pair place{move.from.pack, move.from.offset};
+    if (!moved.contains(place)) {
+      const auto payload = packs_->read(move.from);
+      if (!payload.ok()) {
+        packs_->mark_damaged(move.from.pack);
+        continue;
+      }
+      VARVE_ASSIGN(const auto appended, packs_->append(move.from.origin, *payload, move.from.checksum));
+      RecordValue& to = moved[place];
+      to = move.from;
+      to.pack = appended.pack->number;
+      to.offset = appended.offset;
+      written[to.pack] = appended;
+    }
+    move.to = moved[place];
+    move.new_value = record_value(move.to);
+    good.push_back(std::move(move));
+  }
+  moves = std::move(good);
+  for (auto& [number, appended] : written) {
+    VARVE_TRY(packs_->sync(*appended.pack, appended.stamp));
+  }
+  return {};
+}
+
+/// Points the rows to the new places, save those that changed meanwhile or whose object is not (any more) published.
+Status Store::switch_records(const std::vector<Move>& moves) {
+  const std::lock_guard lock(commit_mutex_);
+  VARVE_TRY(ready_to_write());
+  rocksdb::WriteBatch batch;
+  LiveChanges live;
+  for (const auto& move : moves) {
+    const auto identity = parse_record_key(move.key);
+    VARVE_ASSIGN(const auto row, tree_->get(Family::record, move.key));
+    if (!identity || !row || *row != move.old_value) {
+      continue;
+    }
+    VARVE_ASSIGN(const auto holder, tree_->get(Family::object, object_key(ObjectTag::published, identity->object)));
+    if (!holder) {
+      continue;
+    }
+    tree_->put(batch, Family::record, move.key, move.new_value);
+    live[move.from.pack] -= static_cast<int64_t>(move.from.pack_bytes());
+    live[move.to.pack] += static_cast<int64_t>(move.to.pack_bytes());
+  }
+  return apply(batch, live);
+}
+
+}  // namespace varve::index

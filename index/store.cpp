@@ -1,0 +1,299 @@
+#include "index/store.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <ctime>
+
+#include "index/keys.h"
+
+namespace varve::index {
+namespace {
+
+constexpr std::string_view kVersionKey = "version";
+constexpr std::string_view kNextPackKey = "next_pack";
+constexpr int kReadTries = 16;
+
+Time now() {
+  timespec time{};
+  ::clock_gettime(CLOCK_REALTIME, &time);
+  return {time.tv_sec, static_cast<uint32_t>(time.tv_nsec)};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Index>> Index::open(const std::string& path, const IndexOptions& options) {
+  auto store = std::make_unique<Store>(path, options);
+  VARVE_TRY(store->start());
+  return std::unique_ptr<Index>(std::move(store));
+}
+
+Store::Store(std::string path, const IndexOptions& options)
+    : path_(std::move(path)), options_(options), device_(options.device ? options.device : posix_device()) {
+  while (path_.size() > 1 && path_.ends_with('/')) {
+    path_.pop_back();
+  }
+}
+
+Store::~Store() {
+  if (collector_.joinable()) {
+    {
+      const std::lock_guard lock(work_mutex_);
+      stopping_ = true;
+    }
+    work_.notify_all();
+    collector_.join();
+  }
+  if (tree_ && !options_.read_only) {
+    (void)tree_->flush();  // if it fails, the next open replays the log
+  }
+}
+
+Error Store::malformed(std::string_view what, const std::string& name) const {
+  return Error{EIO, fmt::format("the {} of {} in the index database of store {} is malformed; restore the store from "
+                                "a copy, and report this, for the database's own checksums passed",
+                                what, name, path_)};
+}
+
+Status Store::writable() const {
+  if (options_.read_only) {
+    return Error{EROFS, fmt::format("store {} is open for reading only", path_)};
+  }
+  return {};
+}
+
+Status Store::start() {
+  VARVE_ASSIGN(StoreState state, inspect_store(*device_, path_));
+  if (options_.read_only && state == StoreState::empty) {
+    return Error{ENOENT, fmt::format("{} holds no varve store; open it for writing once to make one", path_)};
+  }
+  if (!options_.read_only) {
+    VARVE_TRY(device_->make_directory(path_));
+  }
+  VARVE_ASSIGN(lock_, StoreLock::take(path_, options_.read_only));
+  VARVE_ASSIGN(state, inspect_store(*device_, path_));  // again: another process may have made it meanwhile
+  const bool create = state == StoreState::empty;
+  if (!options_.read_only) {
+    VARVE_TRY(device_->make_directory(path_ + "/packs"));
+    VARVE_TRY(device_->make_directory(path_ + "/db"));
+  }
+  VARVE_ASSIGN(tree_, Tree::open({path_ + "/db", options_.file_system, device_, options_.read_only, create}));
+  VARVE_ASSIGN(packs_, Packs::open(device_, path_ + "/packs", options_.pack_limit));
+  if (create) {
+    VARVE_TRY(create_root());
+    VARVE_TRY(write_version(*device_, path_));
+  }
+  VARVE_ASSIGN(const auto version, tree_->get(Family::meta, kVersionKey));
+  VARVE_TRY(check_version(version ? parse_count(*version).value_or(0) : 0, path_ + "/db"));
+  VARVE_TRY(load_counters());
+  VARVE_TRY(load_live_bytes());
+  if (!options_.read_only) {
+    VARVE_TRY(find_doomed());
+    collector_ = std::thread([this] { run_collector(); });
+  }
+  return {};
+}
+
+Status Store::create_root() {
+  Inode root;
+  root.number = kRootInode;
+  root.mode = S_IFDIR | 0755;
+  root.uid = ::geteuid();
+  root.gid = ::getegid();
+  root.links = 2;
+  root.parent = kRootInode;
+  root.accessed = root.modified = root.changed = root.created = now();
+  rocksdb::WriteBatch batch;
+  VARVE_ASSIGN(const auto present, tree_->get(Family::inode, number_key(kRootInode)));
+  if (!present) {  // else the making of this store was interrupted just before its last step
+    tree_->put(batch, Family::inode, number_key(kRootInode), inode_value(root));
+  }
+  tree_->put(batch, Family::meta, kVersionKey, count_value(kStoreVersion));
+  VARVE_TRY(tree_->write(batch));
+  return tree_->sync();
+}
+
+Status Store::load_counters() {
+  for (auto& counter : counters_) {
+    VARVE_ASSIGN(const auto value, tree_->get(Family::meta, counter.name));
+    if (value) {
+      const auto count = parse_count(*value);
+      if (!count) {
+        return malformed("counter", counter.name);
+      }
+      counter.next = counter.limit = *count;
+    }
+  }
+  VARVE_ASSIGN(const auto value, tree_->get(Family::meta, kNextPackKey));
+  if (value) {
+    const auto count = parse_count(*value);
+    if (!count || *count > UINT32_MAX) {
+      return malformed("counter", "next_pack");
+    }
+    packs_->skip_to(static_cast<uint32_t>(*count));
+    pack_number_written_ = *count;
+  }
+  return {};
+}
+
+Status Store::load_live_bytes() {
+  packs_->clear_live();
+  return tree_->scan(Family::pack, {}, {}, [&](std::string_view key, std::string_view value) -> Result<bool> {
+    const uint64_t number = parse_number_key(key);
+    const auto live = parse_count(value);
+    if (key.size() != 8 || number > UINT32_MAX || !live) {
+      return malformed("live bytes", fmt::format("pack {}", number));
+    }
+    packs_->set_live(static_cast<uint32_t>(number), *live);
+    return true;
+  });
+}
+
+/// What an earlier run left: objects never published, and objects released whose records were not all erased.
+Status Store::find_doomed() {
+  std::vector<Doomed> found;
+  for (const ObjectTag tag : {ObjectTag::unpublished, ObjectTag::dying}) {
+    const std::string prefix(1, static_cast<char>(tag));
+    VARVE_TRY(tree_->scan(Family::object, prefix, {}, [&](std::string_view key, std::string_view) -> Result<bool> {
+      const auto object = parse_object_key(key);
+      if (!object) {
+        return malformed("marker", "an object");
+      }
+      found.push_back({*object, tag == ObjectTag::dying});
+      return true;
+    }));
+  }
+  doom(found);
+  return {};
+}
+
+Result<std::optional<Inode>> Store::inode(InodeNumber number) {
+  VARVE_ASSIGN(const auto value, tree_->get(Family::inode, number_key(number)));
+  if (!value) {
+    return std::optional<Inode>();
+  }
+  auto inode = parse_inode(number, *value);
+  if (!inode) {
+    return malformed("attributes", fmt::format("inode {}", number));
+  }
+  return inode;
+}
+
+Result<std::optional<Dentry>> Store::lookup(InodeNumber parent, std::string_view name) {
+  VARVE_ASSIGN(const auto value, tree_->get(Family::dentry, name_key(parent, name)));
+  if (!value) {
+    return std::optional<Dentry>();
+  }
+  auto entry = parse_name_value(name, *value);
+  if (!entry) {
+    return malformed("directory entry", fmt::format("'{}' in inode {}", name, parent));
+  }
+  return entry;
+}
+
+Status Store::list(InodeNumber parent, uint64_t after, const std::function<bool(const Dentry&)>& visit) {
+  if (after == UINT64_MAX) {
+    return {};
+  }
+  return tree_->scan(Family::dentry, cookie_prefix(parent), cookie_key(parent, after + 1),
+                     [&](std::string_view key, std::string_view value) -> Result<bool> {
+                       const auto entry = parse_cookie_row(key, value);
+                       if (!entry) {
+                         return malformed("directory entry", fmt::format("a name in inode {}", parent));
+                       }
+                       return visit(*entry);
+                     });
+}
+
+Result<std::optional<std::string>> Store::xattr(InodeNumber inode, std::string_view name) {
+  return tree_->get(Family::xattr, xattr_key(inode, name));
+}
+
+Result<std::vector<std::string>> Store::xattr_names(InodeNumber inode) {
+  std::vector<std::string> names;
+  const std::string prefix = number_key(inode);
+  VARVE_TRY(tree_->scan(Family::xattr, prefix, {}, [&](std::string_view key, std::string_view) -> Result<bool> {
+    names.emplace_back(key.substr(prefix.size()));
+    return true;
+  }));
+  return names;
+}
+
+Result<std::optional<std::string>> Store::note(std::string_view key) { return tree_->get(Family::note, key); }
+
+Status Store::notes(std::string_view prefix,
+                    const std::function<bool(std::string_view key, std::string_view value)>& visit) {
+  return tree_->scan(Family::note, prefix, {},
+                     [&](std::string_view key, std::string_view value) -> Result<bool> { return visit(key, value); });
+}
+
+Result<std::string> Store::layout(ObjectId object) {
+  VARVE_ASSIGN(auto value, tree_->get(Family::layout, number_key(object)));
+  if (!value) {
+    return Error{ENOENT, fmt::format("store {} has no object {}", path_, object)};
+  }
+  return *std::move(value);
+}
+
+Result<std::vector<std::byte>> Store::record(ObjectId object, const RecordKey& key) {
+  std::string last;
+  for (int tries = 0;; ++tries) {
+    VARVE_ASSIGN(auto value, tree_->get(Family::record, record_key(object, key)));
+    if (!value) {
+      return Error{ENOENT, fmt::format("store {} has no record ({})", path_, describe({object, key}))};
+    }
+    const auto record = parse_record_value(*value);
+    if (!record) {
+      return malformed("value", fmt::format("record ({})", describe({object, key})));
+    }
+    if (!record->packed) {
+      if (checksum_of(record->payload) != record->checksum) {
+        return malformed("checksum", fmt::format("record ({})", describe({object, key})));
+      }
+      const auto bytes = std::as_bytes(std::span(record->payload));
+      return std::vector<std::byte>(bytes.begin(), bytes.end());
+    }
+    auto payload = packs_->read(*record);
+    // The collector may have moved the record between the two steps; then the tree knows better by now.
+    if (payload.ok() || payload.error().code != ENOENT) {
+      return payload;
+    }
+    if (*value == last || tries == kReadTries) {
+      return Error{EIO,
+                   fmt::format("record ({}) cannot be read, its pack is missing: {}; restore the store from a copy",
+                               describe({object, key}), payload.error().text)};
+    }
+    last = std::move(*value);
+  }
+}
+
+Status Store::records(ObjectId object, const std::function<bool(const RecordInfo&)>& visit) {
+  return tree_->scan(Family::record, number_key(object), {},
+                     [&](std::string_view key, std::string_view value) -> Result<bool> {
+                       const auto identity = parse_record_key(key);
+                       const auto record = parse_record_value(value);
+                       if (!identity || !record) {
+                         return malformed("record list", fmt::format("object {}", object));
+                       }
+                       return visit({identity->key, record->length});
+                     });
+}
+
+Status Store::sync() {
+  VARVE_TRY(writable());
+  return tree_->sync();
+}
+
+Result<IndexStatistics> Store::statistics() {
+  IndexStatistics statistics;
+  for (const auto& [number, facts] : packs_->facts()) {
+    ++statistics.packs;
+    statistics.pack_bytes += facts.size;
+    statistics.live_pack_bytes += facts.live;
+  }
+  statistics.tree_bytes = tree_->size_estimate();
+  return statistics;
+}
+
+}  // namespace varve::index

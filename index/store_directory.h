@@ -1,0 +1,40 @@
+// The store's directory itself: who has it open, which format version it is.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "codec/result.h"
+#include "index/device.h"
+
+namespace varve::index {
+
+inline constexpr uint32_t kStoreVersion = 1;
+
+/// Holds STORE/LOCK while it lives. The kernel lets go of it when the process dies.
+class StoreLock {
+ public:
+  /// EBUSY with the process's id and name if another has the store open. `shared`: several readers, no writer.
+  static Result<std::unique_ptr<StoreLock>> take(const std::string& store, bool shared);
+  ~StoreLock();
+  StoreLock(const StoreLock&) = delete;
+  StoreLock& operator=(const StoreLock&) = delete;
+
+ private:
+  explicit StoreLock(int descriptor) : descriptor_(descriptor) {}
+  int descriptor_;
+};
+
+enum class StoreState { empty, present };
+
+/// Looks at the directory without changing it. Absent, empty or half made: empty. ENOTEMPTY: it holds other things.
+/// EPROTO: its format version is not ours.
+Result<StoreState> inspect_store(Device& device, const std::string& store);
+
+/// The last step of making a store.
+Status write_version(Device& device, const std::string& store);
+
+/// EPROTO with a sentence unless `version` is one that this program reads.
+Status check_version(uint64_t version, const std::string& where);
+
+}  // namespace varve::index

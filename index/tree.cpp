@@ -1,0 +1,350 @@
+#include "index/tree.h"
+
+#include <fmt/format.h>
+#include <rocksdb/cache.h>
+#include <rocksdb/convenience.h>
+#include <rocksdb/env.h>
+#include <rocksdb/filter_policy.h>
+#include <rocksdb/table.h>
+#include <rocksdb/utilities/table_properties_collectors.h>
+#include <rocksdb/write_batch.h>
+
+#include <algorithm>
+#include <array>
+
+namespace varve::index {
+namespace {
+
+constexpr std::array<const char*, kFamilies> kNames = {"default", "inode",  "dentry", "xattr", "layout",
+                                                       "record",  "object", "pack",   "note"};
+constexpr size_t kBlockCache = size_t{64} << 20;
+constexpr size_t kAllWriteBuffers = size_t{64} << 20;
+constexpr size_t kWriteBuffer = size_t{16} << 20;
+constexpr uint64_t kLogLimit = uint64_t{128} << 20;
+constexpr uint64_t kReopenSpace = uint64_t{16} << 20;  // reopening writes a manifest and tables from the log
+constexpr std::chrono::milliseconds kReopenPause{500};
+constexpr std::chrono::seconds kDrainPatience{2};
+
+thread_local size_t reads_in_progress = 0;
+
+rocksdb::Slice slice(std::string_view text) { return {text.data(), text.size()}; }
+
+/// The first key after all that begin with `prefix`; empty if there is none.
+std::string prefix_end(std::string_view prefix) {
+  std::string end(prefix);
+  while (!end.empty() && static_cast<unsigned char>(end.back()) == 0xff) {
+    end.pop_back();
+  }
+  if (!end.empty()) {
+    ++end.back();
+  }
+  return end;
+}
+
+rocksdb::CompressionType best_compression() {
+  const auto supported = rocksdb::GetSupportedCompressions();
+  for (const auto type : {rocksdb::kZSTD, rocksdb::kLZ4Compression}) {
+    if (std::find(supported.begin(), supported.end(), type) != supported.end()) {
+      return type;
+    }
+  }
+  return rocksdb::kNoCompression;
+}
+
+rocksdb::ColumnFamilyOptions family_options(Family family, const std::shared_ptr<rocksdb::Cache>& cache) {
+  rocksdb::BlockBasedTableOptions table;
+  table.block_cache = cache;
+  table.cache_index_and_filter_blocks = true;
+  table.pin_l0_filter_and_index_blocks_in_cache = true;
+  table.checksum = rocksdb::kXXH3;
+  table.format_version = 5;
+  table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
+  table.block_size = family == Family::record || family == Family::layout ? 16384 : 4096;
+  rocksdb::ColumnFamilyOptions options;
+  options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  options.write_buffer_size = kWriteBuffer;
+  options.max_write_buffer_number = 3;
+  options.level_compaction_dynamic_level_bytes = true;
+  options.compression = rocksdb::kNoCompression;
+  if (family == Family::layout || family == Family::note) {
+    options.compression = best_compression();
+  }
+  if (family == Family::dentry || family == Family::record) {
+    // Scans must not wade through what was erased long ago.
+    options.table_properties_collector_factories.push_back(
+        rocksdb::NewCompactOnDeletionCollectorFactory(4096, 2048, 0.5));
+  }
+  return options;
+}
+
+rocksdb::DBOptions database_options(rocksdb::Env* environment, bool create) {
+  rocksdb::DBOptions options;
+  if (environment != nullptr) {
+    options.env = environment;
+  }
+  options.create_if_missing = create;
+  options.create_missing_column_families = create;
+  options.db_write_buffer_size = kAllWriteBuffers;
+  options.max_total_wal_size = kLogLimit;
+  options.max_open_files = 256;
+  options.max_background_jobs = 2;
+  options.max_bgerror_resume_count = 0;  // Tree::recover() is the only way back
+  options.wal_recovery_mode = rocksdb::WALRecoveryMode::kPointInTimeRecovery;
+  options.info_log_level = rocksdb::WARN_LEVEL;
+  options.keep_log_file_num = 4;
+  options.max_log_file_size = size_t{4} << 20;
+  options.stats_dump_period_sec = 0;
+  options.stats_persist_period_sec = 0;
+  return options;
+}
+
+}  // namespace
+
+Error from_rocksdb(const rocksdb::Status& status, std::string_view what, const std::string& path) {
+  const std::string said = status.ToString();
+  const auto error = [&](int code, std::string_view remedy) {
+    return Error{code, fmt::format("{} the index database {} failed: {}; {}", what, path, said, remedy)};
+  };
+  if (status.IsNoSpace() || status.subcode() == rocksdb::Status::kNoSpace) {
+    return error(ENOSPC, "free space on the store's disk; writing goes on by itself then");
+  }
+  if (said.find("Disk quota exceeded") != std::string::npos) {
+    return error(EDQUOT, "raise the quota or free space on the store's disk");
+  }
+  if (said.find("No space left on device") != std::string::npos) {
+    return error(ENOSPC, "free space on the store's disk; writing goes on by itself then");
+  }
+  if (status.IsCorruption()) {
+    return error(EIO, "the disk returned other bytes than were written there; restore the store from a copy");
+  }
+  if (said.find("lock ") != std::string::npos && said.find("LOCK") != std::string::npos) {
+    return error(EBUSY, "another program has this database open; end it first");
+  }
+  return error(EIO, "look at the disk's health and at the messages of the kernel");
+}
+
+/// Keeps the database from being reopened while it is in use. A thread that already reads may read again at once.
+class Tree::Guard {
+ public:
+  explicit Guard(Tree& tree) : tree_(tree) {
+    std::unique_lock lock(tree.mutex_);
+    if (reads_in_progress == 0) {
+      tree.idle_.wait(lock, [&] { return !tree.reopening_; });
+    }
+    ++tree.users_;
+    ++reads_in_progress;
+  }
+  ~Guard() {
+    --reads_in_progress;
+    const std::lock_guard lock(tree_.mutex_);
+    --tree_.users_;
+    if (tree_.users_ == 0 && tree_.reopening_) {
+      tree_.idle_.notify_all();
+    }
+  }
+  Guard(const Guard&) = delete;
+  Guard& operator=(const Guard&) = delete;
+
+ private:
+  Tree& tree_;
+};
+
+Tree::Tree(TreeOptions options) : options_(std::move(options)) {}
+
+Tree::~Tree() { close_database(); }
+
+Result<std::unique_ptr<Tree>> Tree::open(const TreeOptions& options) {
+  auto tree = std::unique_ptr<Tree>(new Tree(options));
+  if (options.file_system) {
+    tree->environment_ = rocksdb::NewCompositeEnv(options.file_system);
+  }
+  VARVE_TRY(tree->open_database(options.read_only, options.create));
+  return tree;
+}
+
+Status Tree::open_database(bool read_only, bool create) {
+  const rocksdb::DBOptions options = database_options(environment_.get(), create);
+  const auto cache = rocksdb::NewLRUCache(kBlockCache);
+  std::vector<rocksdb::ColumnFamilyDescriptor> families;
+  for (size_t i = 0; i < kFamilies; ++i) {
+    families.emplace_back(kNames[i], family_options(static_cast<Family>(i), cache));
+  }
+  rocksdb::DB* database = nullptr;
+  const rocksdb::Status status =
+      read_only ? rocksdb::DB::OpenForReadOnly(options, options_.path, families, &handles_, &database)
+                : rocksdb::DB::Open(options, options_.path, families, &handles_, &database);
+  if (!status.ok()) {
+    handles_.clear();
+    return from_rocksdb(status, "opening", options_.path);
+  }
+  database_.reset(database);
+  return {};
+}
+
+void Tree::close_database() {
+  if (!database_) {
+    return;
+  }
+  for (auto* family : handles_) {
+    database_->DestroyColumnFamilyHandle(family);
+  }
+  handles_.clear();
+  database_->Close();
+  database_.reset();
+}
+
+Result<std::optional<std::string>> Tree::get(Family family, std::string_view key) {
+  const Guard guard(*this);
+  if (!database_) {
+    return Error{EIO, fmt::format("the index database {} is closed after a failure", options_.path)};
+  }
+  std::string value;
+  const rocksdb::Status status = database_->Get(rocksdb::ReadOptions(), handle(family), slice(key), &value);
+  if (status.IsNotFound()) {
+    return std::optional<std::string>();
+  }
+  if (!status.ok()) {
+    return from_rocksdb(status, "reading", options_.path);
+  }
+  return std::optional<std::string>(std::move(value));
+}
+
+Status Tree::scan(Family family, std::string_view prefix, std::string_view from, const Visit& visit) {
+  const Guard guard(*this);
+  if (!database_) {
+    return Error{EIO, fmt::format("the index database {} is closed after a failure", options_.path)};
+  }
+  const std::string end = prefix_end(prefix);
+  const rocksdb::Slice end_slice = slice(end);
+  rocksdb::ReadOptions options;
+  if (!end.empty()) {
+    options.iterate_upper_bound = &end_slice;
+  }
+  const std::unique_ptr<rocksdb::Iterator> row(database_->NewIterator(options, handle(family)));
+  for (row->Seek(slice(std::max(prefix, from))); row->Valid(); row->Next()) {
+    VARVE_ASSIGN(const bool more, visit(row->key().ToStringView(), row->value().ToStringView()));
+    if (!more) {
+      return {};
+    }
+  }
+  if (!row->status().ok()) {
+    return from_rocksdb(row->status(), "reading", options_.path);
+  }
+  return {};
+}
+
+void Tree::put(rocksdb::WriteBatch& batch, Family family, std::string_view key, std::string_view value) const {
+  batch.Put(handle(family), slice(key), slice(value));
+}
+
+void Tree::erase(rocksdb::WriteBatch& batch, Family family, std::string_view key) const {
+  batch.Delete(handle(family), slice(key));
+}
+
+Error Tree::note_failure(const rocksdb::Status& status, std::string_view what) {
+  Error error = from_rocksdb(status, what, options_.path);
+  const std::lock_guard lock(mutex_);
+  failure_ = error;
+  next_try_ = std::chrono::steady_clock::now();
+  return error;
+}
+
+Status Tree::write(rocksdb::WriteBatch& batch) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (failure_) {
+      return *failure_;
+    }
+  }
+  const Guard guard(*this);
+  const rocksdb::Status status = database_->Write(rocksdb::WriteOptions(), &batch);
+  if (!status.ok()) {
+    return note_failure(status, "writing");
+  }
+  return {};
+}
+
+Status Tree::sync() {
+  const uint64_t stamp = syncs_.stamp();
+  return syncs_.sync(stamp, [this]() -> Status {
+    const Guard guard(*this);
+    if (!database_) {
+      return Error{EIO, fmt::format("the index database {} is closed after a failure", options_.path)};
+    }
+    const rocksdb::Status status = database_->SyncWAL();
+    if (!status.ok()) {
+      return note_failure(status, "syncing");
+    }
+    return {};
+  });
+}
+
+Result<bool> Tree::recover() {
+  std::unique_lock lock(mutex_);
+  if (!failure_) {
+    return false;
+  }
+  const auto now = std::chrono::steady_clock::now();
+  if (now < next_try_) {
+    return *failure_;
+  }
+  next_try_ = now + kReopenPause;
+  const auto space = options_.device->space(options_.path);
+  if (space.ok() && space->blocks_available * space->block_size < kReopenSpace) {
+    return *failure_;
+  }
+  reopening_ = true;
+  if (!idle_.wait_for(lock, kDrainPatience, [&] { return users_ == 0; })) {
+    reopening_ = false;
+    idle_.notify_all();
+    return *failure_;
+  }
+  lock.unlock();
+  close_database();
+  Status status = open_database(false, false);
+  if (!status.ok()) {
+    (void)open_database(true, false);  // so that reads go on; get() and scan() say so if even this failed
+  }
+  lock.lock();
+  reopening_ = false;
+  idle_.notify_all();
+  if (!status.ok()) {
+    failure_ = status.error();
+    return *failure_;
+  }
+  failure_.reset();
+  syncs_.mend();
+  return true;
+}
+
+Status Tree::flush() {
+  const Guard guard(*this);
+  if (!database_) {
+    return {};
+  }
+  const rocksdb::Status status = database_->Flush(rocksdb::FlushOptions(), handles_);
+  if (!status.ok()) {
+    return note_failure(status, "flushing");
+  }
+  return {};
+}
+
+uint64_t Tree::size_estimate() {
+  const Guard guard(*this);
+  uint64_t total = 0;
+  if (!database_) {
+    return total;
+  }
+  for (auto* family : handles_) {
+    for (const auto& property :
+         {rocksdb::DB::Properties::kTotalSstFilesSize, rocksdb::DB::Properties::kCurSizeAllMemTables}) {
+      uint64_t bytes = 0;
+      if (database_->GetIntProperty(family, property, &bytes)) {
+        total += bytes;
+      }
+    }
+  }
+  return total;
+}
+
+}  // namespace varve::index
