@@ -30,7 +30,8 @@ class Directory : public StoreTest {
 TEST_F(Directory, EntriesAreFoundByNameAndListedInOrderOfCreation) {
   std::vector<Dentry> made;
   for (int i = 0; i < 200; ++i) {
-    made.push_back(entry("name" + std::to_string(random_() % 100000) + "-" + std::to_string(i)));
+    made.push_back(
+        entry(numbered("name", static_cast<uint64_t>(random_() % 100000)) + numbered("-", static_cast<uint64_t>(i))));
     add(made.back());
   }
   for (const auto& one : made) {
@@ -83,7 +84,7 @@ TEST_F(Directory, StableEntriesAreListedOnceWhileOthersComeAndGo) {
         remove(victims.back());
         victims.pop_back();
       } else {
-        victims.push_back(entry("new" + std::to_string(i)));
+        victims.push_back(entry(numbered("new", static_cast<uint64_t>(i))));
         add(victims.back());
       }
     }
@@ -123,7 +124,7 @@ TEST_F(Directory, FiftyThousandEntriesListInLinearTime) {
     for (int i = 0; i < count;) {
       Batch batch;
       for (int k = 0; k < 500; ++k, ++i) {
-        batch.put_dentry(parent, entry("a-rather-long-name-of-a-file-" + std::to_string(i)));
+        batch.put_dentry(parent, entry(numbered("a-rather-long-name-of-a-file-", static_cast<uint64_t>(i))));
       }
       EXPECT_OK(index_->commit(std::move(batch), Durability::buffered));
     }

@@ -50,12 +50,12 @@ TEST_F(StoreBasics, RowsComeBackAfterReopening) {
     batch.put_inode(inode);
     inodes[inode.number] = inode;
     for (uint64_t k = random_() % 4; k > 0; --k) {
-      const std::string name = "user.x" + std::to_string(random_() % 10);
+      const std::string name = numbered("user.x", static_cast<uint64_t>(random_() % 10));
       const std::string value(random_() % 100, static_cast<char>(random_()));
       batch.put_xattr(inode.number, name, value);
       xattrs[{inode.number, name}] = value;
     }
-    const std::string note = "staging/" + std::to_string(i);
+    const std::string note = numbered("staging/", static_cast<uint64_t>(i));
     batch.put_note(note, std::string(i, 'n'));
     notes[note] = std::string(i, 'n');
     ASSERT_OK(index_->commit(std::move(batch), Durability::buffered));

@@ -1,6 +1,7 @@
 // What the tests of index/ share: a store in a directory that goes away, random values, shorthand.
 #pragma once
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -51,6 +52,9 @@ class TemporaryDirectory {
  private:
   std::string path_;
 };
+
+/// "f" and 12: "f12".
+inline std::string numbered(const char* name, uint64_t number) { return fmt::format("{}{}", name, number); }
 
 using Payload = std::vector<std::byte>;
 
