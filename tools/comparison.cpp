@@ -1,0 +1,334 @@
+#include "tools/comparison.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <system_error>
+
+namespace varve::tools {
+namespace {
+
+constexpr size_t kPiece = size_t{4} << 20;  // bytes of each file in memory; a multiple of every element size
+
+/// A stretch of the file: one chunk of an array, or bytes.
+struct Segment {
+  uint64_t offset = 0, length = 0;
+  const fs::ArrayRegion* array = nullptr;
+  ArrayVerdict* verdict = nullptr;
+  uint64_t chunk = 0;
+};
+
+/// Which elements of a chunk lie inside the array's shape; at upper edges some are padding.
+class ChunkWalk {
+ public:
+  ChunkWalk(const fs::ArrayRegion& array, uint64_t chunk) : array_(array), origin_(array.shape.size()) {
+    for (size_t axis = array.shape.size(); axis-- > 0;) {
+      const uint64_t extent = array.chunk_shape[axis];
+      const uint64_t grid = (array.shape[axis] + extent - 1) / extent;
+      origin_[axis] = chunk % grid * extent;
+      chunk /= grid;
+      whole_ = whole_ && origin_[axis] + extent <= array.shape[axis];
+    }
+  }
+
+  struct Run {
+    uint64_t count = 0;
+    bool inside = true;
+  };
+  /// The longest run from element `index` on, all inside or all padding, that is known to have one kind.
+  Run run_from(uint64_t index, uint64_t most) const {
+    if (whole_) {
+      return {most, true};
+    }
+    const size_t last = array_.shape.size() - 1;
+    const uint64_t row = array_.chunk_shape[last];
+    const uint64_t within = index % row;
+    uint64_t rest = index / row;
+    bool inside = true;
+    for (size_t axis = last; axis-- > 0;) {
+      inside = inside && origin_[axis] + rest % array_.chunk_shape[axis] < array_.shape[axis];
+      rest /= array_.chunk_shape[axis];
+    }
+    const uint64_t valid = inside ? std::min(row, array_.shape[last] - origin_[last]) : 0;
+    return within < valid ? Run{std::min(most, valid - within), true} : Run{std::min(most, row - within), false};
+  }
+
+ private:
+  const fs::ArrayRegion& array_;
+  codec::Extents origin_;
+  bool whole_ = true;
+};
+
+template <typename Bits>
+Bits load(const std::byte* place, bool big_endian) {
+  Bits bits = 0;
+  std::memcpy(&bits, place, sizeof bits);
+  if (big_endian && sizeof bits > 1) {
+    Bits swapped = 0;
+    for (size_t i = 0; i < sizeof bits; ++i) {
+      swapped = static_cast<Bits>((swapped << 8) | ((bits >> (8 * i)) & 0xff));
+    }
+    return swapped;
+  }
+  return bits;
+}
+
+/// Elements of any type that must be equal.
+void compare_exact(const std::byte* a, const std::byte* b, uint64_t count, size_t width, ArrayVerdict& verdict) {
+  if (std::memcmp(a, b, count * width) != 0) {
+    for (uint64_t i = 0; i < count; ++i) {
+      verdict.changed += std::memcmp(a + i * width, b + i * width, width) != 0 ? 1 : 0;
+    }
+  }
+  verdict.elements += count;
+}
+
+/// Floating-point elements. The largest error is taken in long double, where the difference of two doubles of like
+/// magnitude is exact.
+template <typename Float, typename Bits>
+void compare_float(const std::byte* a, const std::byte* b, uint64_t count, const fs::ArrayRegion& array,
+                   ArrayVerdict& verdict) {
+  for (uint64_t i = 0; i < count; ++i) {
+    const Bits original = load<Bits>(a + i * sizeof(Bits), array.big_endian);
+    const Bits copied = load<Bits>(b + i * sizeof(Bits), array.big_endian);
+    const auto x = std::bit_cast<Float>(original);
+    const auto y = std::bit_cast<Float>(copied);
+    const bool differs = original != copied;
+    verdict.changed += differs ? 1 : 0;
+    const bool fill = std::ranges::find(array.fill_values, uint64_t{original}) != array.fill_values.end();
+    if (!std::isfinite(x) || fill || (x == 0 && std::signbit(x))) {
+      ++verdict.exact;
+      verdict.exact_changed += differs ? 1 : 0;
+      if (!std::isfinite(x) || fill) {
+        continue;
+      }
+    } else if (!std::isfinite(y)) {
+      ++verdict.exact_changed;
+      continue;
+    }
+    verdict.min = verdict.finite == 0 ? x : std::min(verdict.min, static_cast<double>(x));
+    verdict.max = verdict.finite == 0 ? x : std::max(verdict.max, static_cast<double>(x));
+    ++verdict.finite;
+    if (differs) {
+      const long double exact_error = std::fabs(static_cast<long double>(x) - static_cast<long double>(y));
+      auto error = static_cast<double>(exact_error);
+      if (error < exact_error) {
+        error = std::nextafter(error, std::numeric_limits<double>::infinity());  // never less than it is
+      }
+      verdict.squares += error * error;
+      if (error > verdict.max_error) {
+        verdict.max_error = error;
+        verdict.max_error_index = verdict.elements + i;
+      }
+    }
+  }
+  verdict.elements += count;
+}
+
+void compare_bytes(const std::byte* a, const std::byte* b, size_t count, uint64_t offset, Comparison& result) {
+  result.bytes += count;
+  if (std::memcmp(a, b, count) == 0) {
+    return;
+  }
+  for (size_t i = 0; i < count; ++i) {
+    if (a[i] != b[i]) {
+      if (result.bytes_different == 0) {
+        result.first_difference = offset + i;
+      }
+      ++result.bytes_different;
+    }
+  }
+}
+
+class Comparer {
+ public:
+  Comparer(fs::FileView& original, fs::FileView& copy, const std::function<void(uint64_t)>& advance)
+      : original_(original), copy_(copy), advance_(advance) {}
+
+  Status segment(const Segment& segment, Comparison& result) {
+    if (segment.array == nullptr) {
+      return pieces(segment, [&](size_t count, uint64_t offset) {
+        compare_bytes(first_.data(), second_.data(), count, offset, result);
+      });
+    }
+    const fs::ArrayRegion& array = *segment.array;
+    const size_t width = codec::element_size(array.dtype);
+    const ChunkWalk walk(array, segment.chunk);
+    return pieces(segment, [&](size_t count, uint64_t offset) {
+      const uint64_t from = (offset - segment.offset) / width;
+      const uint64_t total = count / width;
+      for (uint64_t done = 0; done < total;) {
+        const auto run = walk.run_from(from + done, total - done);
+        const std::byte* a = first_.data() + done * width;
+        const std::byte* b = second_.data() + done * width;
+        if (run.inside) {
+          elements(a, b, run.count, array, *segment.verdict);
+        } else {
+          compare_bytes(a, b, run.count * width, offset + done * width, result);
+        }
+        done += run.count;
+      }
+    });
+  }
+
+ private:
+  static void elements(const std::byte* a, const std::byte* b, uint64_t count, const fs::ArrayRegion& array,
+                       ArrayVerdict& verdict) {
+    if (array.dtype == codec::DType::f32) {
+      compare_float<float, uint32_t>(a, b, count, array, verdict);
+    } else if (array.dtype == codec::DType::f64) {
+      compare_float<double, uint64_t>(a, b, count, array, verdict);
+    } else {
+      compare_exact(a, b, count, codec::element_size(array.dtype), verdict);
+    }
+  }
+
+  /// Reads the same piece of both files, over and over.
+  template <typename Take>
+  Status pieces(const Segment& segment, const Take& take) {
+    for (uint64_t done = 0; done < segment.length;) {
+      const size_t count = static_cast<size_t>(std::min<uint64_t>(kPiece, segment.length - done));
+      VARVE_TRY(fill(original_, segment.offset + done, count, first_));
+      VARVE_TRY(fill(copy_, segment.offset + done, count, second_));
+      take(count, segment.offset + done);
+      done += count;
+      advance_(count);
+    }
+    return {};
+  }
+
+  static Status fill(fs::FileView& file, uint64_t offset, size_t count, std::vector<std::byte>& buffer) {
+    buffer.resize(kPiece);
+    VARVE_ASSIGN(const size_t got, file.read(offset, std::span(buffer).first(count)));
+    if (got != count) {
+      return Error{EIO, fmt::format("a file became shorter while it was read: {} bytes at {} are missing", count - got,
+                                    offset + got)};
+    }
+    return {};
+  }
+
+  fs::FileView& original_;
+  fs::FileView& copy_;
+  const std::function<void(uint64_t)>& advance_;
+  std::vector<std::byte> first_, second_;
+};
+
+/// All of [0, size), ascending: chunks, and the bytes between them.
+std::vector<Segment> segments_of(const std::vector<fs::ArrayRegion>& arrays, std::vector<ArrayVerdict>& verdicts,
+                                 uint64_t size) {
+  std::vector<Segment> chunks;
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    const uint64_t length = codec::element_count(arrays[i].chunk_shape) * codec::element_size(arrays[i].dtype);
+    for (const fs::ChunkPlace& place : arrays[i].chunks) {
+      chunks.push_back({place.offset, length, &arrays[i], &verdicts[i], place.chunk});
+    }
+  }
+  std::ranges::sort(chunks, {}, &Segment::offset);
+  std::vector<Segment> all;
+  uint64_t at = 0;
+  for (const Segment& chunk : chunks) {
+    if (chunk.offset > at) {
+      all.push_back({at, chunk.offset - at, nullptr, nullptr, 0});
+    }
+    all.push_back(chunk);
+    at = chunk.offset + chunk.length;
+  }
+  if (size > at) {
+    all.push_back({at, size - at, nullptr, nullptr, 0});
+  }
+  return all;
+}
+
+void judge(ArrayVerdict& verdict) {
+  const double range = verdict.finite > 0 ? verdict.max - verdict.min : 0;
+  const codec::Bound& bound = verdict.demand.bound;
+  verdict.limit = bound.mode == codec::BoundMode::absolute   ? bound.value
+                  : bound.mode == codec::BoundMode::relative ? bound.value * range
+                                                             : 0;
+  if (verdict.demand.absolute_bound) {
+    verdict.limit = std::min(verdict.limit, *verdict.demand.absolute_bound);
+  }
+  verdict.kept = verdict.changed == 0 || (bound.mode != codec::BoundMode::lossless && verdict.exact_changed == 0 &&
+                                          verdict.max_error <= verdict.limit && verdict.finite > 0);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<PlainFile>> PlainFile::open(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  struct stat status {};
+  if (descriptor < 0 || ::fstat(descriptor, &status) != 0) {
+    const int code = errno;
+    if (descriptor >= 0) {
+      ::close(descriptor);
+    }
+    return Error{code, fmt::format("cannot open {}: {}", path, std::generic_category().message(code))};
+  }
+  if (!S_ISREG(status.st_mode)) {
+    ::close(descriptor);
+    return Error{EINVAL, fmt::format("{} is not a regular file: name one", path)};
+  }
+  ::posix_fadvise(descriptor, 0, 0, POSIX_FADV_SEQUENTIAL);
+  return std::unique_ptr<PlainFile>(new PlainFile(descriptor, static_cast<uint64_t>(status.st_size), path));
+}
+
+PlainFile::~PlainFile() { ::close(descriptor_); }
+
+Result<size_t> PlainFile::read(uint64_t offset, std::span<std::byte> out) {
+  size_t done = 0;
+  while (done < out.size()) {
+    const ssize_t count = ::pread(descriptor_, out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
+    if (count < 0 && errno != EINTR) {
+      return Error{errno, fmt::format("cannot read {} at byte {}: {}", path_, offset + done,
+                                      std::generic_category().message(errno))};
+    }
+    if (count == 0) {
+      break;
+    }
+    done += count > 0 ? static_cast<size_t>(count) : 0;
+  }
+  return done;
+}
+
+std::optional<double> ArrayVerdict::psnr() const {
+  if (squares <= 0 || finite == 0 || max <= min) {
+    return std::nullopt;
+  }
+  return 20 * std::log10(max - min) - 10 * std::log10(squares / static_cast<double>(finite));
+}
+
+bool Comparison::kept() const {
+  return original_size == copy_size && bytes_different == 0 &&
+         std::ranges::all_of(arrays, [](const ArrayVerdict& verdict) { return verdict.kept; });
+}
+
+Result<Comparison> compare(fs::FileView& original, fs::FileView& copy, const std::vector<fs::ArrayRegion>& arrays,
+                           const std::vector<Demand>& demands, const std::function<void(uint64_t)>& advance) {
+  Comparison result;
+  result.original_size = original.size();
+  result.copy_size = copy.size();
+  result.arrays.resize(arrays.size());
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    result.arrays[i].demand = demands[i];
+  }
+  if (result.original_size != result.copy_size) {
+    return result;  // nothing corresponds; no array is called kept
+  }
+  Comparer comparer(original, copy, advance);
+  for (const Segment& segment : segments_of(arrays, result.arrays, result.original_size)) {
+    VARVE_TRY(comparer.segment(segment, result));
+  }
+  std::ranges::for_each(result.arrays, judge);
+  return result;
+}
+
+}  // namespace varve::tools

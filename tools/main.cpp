@@ -1,0 +1,51 @@
+// The program `varve`: a subcommand a file, joined here.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <string_view>
+
+#include "tools/commands.h"
+
+namespace varve::tools {
+namespace {
+
+int run(int argc, char** argv) {
+  CLI::App app(
+      "A file system for scientific arrays: mount a directory, write HDF5, NetCDF, npy or raw arrays there with "
+      "any program,\nand they are stored compressed, exactly or within the error bound that you set.",
+      "varve");
+  app.footer(
+      "Examples:\n"
+      "  varve mount ~/store ~/data                          mount; the store is made if it is not there\n"
+      "  setfattr -n user.varve.bound -v rel:1e-3 ~/data     how far values may move (none: not at all)\n"
+      "  cp run.h5 ~/data; varve stat ~/data/run.h5          what it takes, array by array\n"
+      "  varve verify run.h5 ~/data/run.h5                   is the bound kept, is the rest equal\n"
+      "  varve umount ~/data\n"
+      "Exit status: 0 done; 1 the answer is no (verify); 2 wrong use or an error.");
+  app.set_version_flag("--version", "varve " VARVE_VERSION);
+  app.require_subcommand(1);
+  app.set_help_all_flag("--help-all", "Help for all subcommands");
+  int status = kDone;
+  for (const auto add :
+       {add_mount, add_umount, add_mkfs, add_stat, add_policy, add_verify, add_sync, add_recognise_worker}) {
+    add(app, status);
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& problem) {
+    return app.exit(problem) == 0 ? kDone : kFailed;
+  }
+  return status;
+}
+
+bool is_mount_helper(std::string_view program) {
+  return program.substr(program.rfind('/') + 1) == "mount.varve";  // npos + 1 is 0: no slash
+}
+
+}  // namespace
+}  // namespace varve::tools
+
+int main(int argc, char** argv) {
+  return argc > 0 && varve::tools::is_mount_helper(argv[0]) ? varve::tools::mount_helper_main(argc, argv)
+                                                            : varve::tools::run(argc, argv);
+}

@@ -1,0 +1,184 @@
+// varve mount, and mount.varve for mount(8): joins index, file system and FUSE session, and serves.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <thread>
+
+#include "fs/filesystem.h"
+#include "fs/fuse_session.h"
+#include "fs/log.h"
+#include "index/index.h"
+#include "tools/commands.h"
+#include "tools/daemon.h"
+#include "tools/mount_options.h"
+#include "tools/mount_point.h"
+#include "tools/report.h"
+
+namespace varve::tools {
+namespace {
+
+constexpr int kHelperUsage = 1;  // mount(8)'s exit statuses
+constexpr int kHelperFailed = 32;
+
+Status set_log(const MountSettings& settings) {
+  constexpr std::array kLevels = {std::pair("error", fs::LogLevel::error), std::pair("warning", fs::LogLevel::warning),
+                                  std::pair("info", fs::LogLevel::info), std::pair("debug", fs::LogLevel::debug)};
+  const auto level = std::ranges::find_if(kLevels, [&](const auto& item) { return settings.log_level == item.first; });
+  if (level == kLevels.end()) {
+    return Error{EINVAL, fmt::format("no log level \"{}\": give error, warning, info or debug", settings.log_level)};
+  }
+  fs::set_log_level(level->second);
+  return {};
+}
+
+/// Makes both paths absolute, and refuses what would wait for itself for ever.
+Status check_places(MountSettings& settings) {
+  VARVE_ASSIGN(settings.store, absolute_path(settings.store));
+  VARVE_ASSIGN(settings.directory, absolute_path(settings.directory));
+  if (is_inside(settings.store, settings.directory)) {
+    return Error{EINVAL, fmt::format("the store {} lies inside the mount point {}: the mount would hide its own store; "
+                                     "choose a directory outside it",
+                                     settings.store, settings.directory)};
+  }
+  if (is_inside(settings.directory, settings.store)) {
+    return Error{EINVAL, fmt::format("the mount point {} lies inside the store {}: choose a directory outside it",
+                                     settings.directory, settings.store)};
+  }
+  if (!settings.log_file.empty()) {
+    VARVE_ASSIGN(settings.log_file, absolute_path(settings.log_file));
+    if (is_inside(settings.log_file, settings.directory)) {
+      return Error{EINVAL, fmt::format("the log {} lies inside the mount point {}: choose a place outside it",
+                                       settings.log_file, settings.directory)};
+    }
+  }
+  return {};
+}
+
+/// The whole life of a mount.
+Status serve(const MountSettings& settings, const Ready& ready) {
+  index::IndexOptions index_options;
+  index_options.read_only = settings.read_only;
+  VARVE_ASSIGN(auto index, index::Index::open(settings.store, index_options));
+
+  fs::FileSystemOptions options;
+  options.workers = settings.workers;
+  options.cache_bytes = settings.cache_bytes;
+  options.read_only = settings.read_only;
+  VARVE_ASSIGN(auto file_system, fs::FileSystem::create(std::move(index), options));
+
+  fs::MountOptions mount_options;
+  mount_options.mountpoint = settings.directory;
+  mount_options.source = settings.store;
+  mount_options.read_only = settings.read_only;
+  mount_options.allow_other = settings.allow_other;
+  mount_options.threads = std::max(4U, settings.workers != 0 ? settings.workers : std::thread::hardware_concurrency());
+  mount_options.kernel_options = settings.kernel_options;
+  auto session = fs::FuseSession::mount(mount_options, *file_system);
+  if (!session.ok()) {
+    (void)file_system->shut_down();
+    return session.error();
+  }
+  file_system->attach(&(*session)->kernel_cache());
+  fs::log_line(fs::LogLevel::info, fmt::format("mounted {} on {}", settings.store, settings.directory));
+  ready();
+  const Status served = (*session)->serve();
+  const Status shut = file_system->shut_down();
+  for (const Status& status : {served, shut}) {
+    if (!status.ok()) {
+      fs::log_line(fs::LogLevel::error, status.error().text);
+    }
+  }
+  fs::log_line(fs::LogLevel::info, fmt::format("unmounted {}", settings.directory));
+  return served.ok() ? shut : served;
+}
+
+Status serve_in_foreground(const MountSettings& settings) {
+  if (!settings.log_file.empty()) {
+    fs::set_log_file(settings.log_file);
+  }
+  return serve(settings, [] { notify_service_manager(); });
+}
+
+Status serve_in_background(MountSettings settings) {
+  if (settings.log_file.empty()) {
+    settings.log_file = settings.store + "/varve.log";
+  }
+  return run_in_background([&](const Ready& ready) {
+    // The log opens only now: before, messages are for whoever typed the command, and the store may not exist.
+    return serve(settings, [&] {
+      fs::set_log_file(settings.log_file);
+      ready();
+    });
+  });
+}
+
+Status mount(MountSettings settings) {
+  VARVE_TRY(set_log(settings));
+  VARVE_TRY(check_places(settings));
+  if (settings.fake) {
+    return {};
+  }
+  return settings.foreground ? serve_in_foreground(settings) : serve_in_background(settings);
+}
+
+}  // namespace
+
+void add_mount(CLI::App& app, int& status) {
+  struct Arguments {
+    MountSettings settings;
+    std::vector<std::string> lists;
+    std::string cache = "512M";
+    std::string workers = "0";
+  };
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* command =
+      app.add_subcommand("mount", "Mount a store on a directory (the store is made if it is not there)");
+  command->footer(
+      "Examples:\n"
+      "  varve mount ~/store ~/data\n"
+      "  varve mount -o ro,noatime --cache 2G ~/store ~/data\n"
+      "  varve mount -f --log-level debug ~/store ~/data     stay in the foreground, log to the terminal\n"
+      "In /etc/fstab: /path/to/store /data varve defaults,nofail,cache=1G 0 0\n"
+      "The log of a mount in the background is STORE/varve.log.");
+  command->add_option("STORE", arguments->settings.store, "Directory that holds everything; absent or empty: made")
+      ->required();
+  command->add_option("DIR", arguments->settings.directory, "Directory to mount on")->required();
+  command->add_flag("-f,--foreground", arguments->settings.foreground, "Stay in the foreground");
+  command->add_option("-o", arguments->lists,
+                      "Options as of mount(8): ro, noatime, nodev, allow_other, cache=SIZE, workers=N, log=FILE, ...");
+  command->add_option("--workers", arguments->workers, "Threads that encode and decode; 0: one a core");
+  command->add_option("--cache", arguments->cache, "Memory for decoded data: 512M, 2G, ...");
+  command->add_option("--log", arguments->settings.log_file, "Log to this file");
+  command->add_option("--log-level", arguments->settings.log_level, "error, warning, info or debug");
+  command->callback([arguments, &status] {
+    std::vector<std::string> lists = {"workers=" + arguments->workers, "cache=" + arguments->cache};
+    lists.insert(lists.end(), arguments->lists.begin(), arguments->lists.end());
+    for (const std::string& list : lists) {
+      if (const Status parsed = parse_mount_options(list, arguments->settings); !parsed.ok()) {
+        status = fail(parsed.error());
+        return;
+      }
+    }
+    status = finish(mount(arguments->settings));
+  });
+}
+
+int mount_helper_main(int argc, char** argv) {
+  MountSettings settings;
+  if (const Status parsed = parse_helper_arguments({argv + 1, argv + argc}, settings); !parsed.ok()) {
+    fail(parsed.error());
+    return kHelperUsage;
+  }
+  const Status mounted = mount(settings);
+  if (!mounted.ok()) {
+    fail(mounted.error());
+    return kHelperFailed;
+  }
+  return 0;
+}
+
+}  // namespace varve::tools
