@@ -1,0 +1,218 @@
+#!/usr/bin/python3
+"""Unmounting, remounting, killing: what was stored stays, what was synced survives."""
+
+import errno
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+import arrays
+import h5py
+import mounted
+import numpy as np
+from mounted import check, equal, refused, run, same_bytes, shell
+from test_hdf5 import smooth
+
+
+def scenario_unmount_at_once(m):
+    """Written, unmounted in the same instant, mounted again: all is there."""
+    for turn in range(5):
+        shell(f"head -c 3000000 /dev/urandom > {m.plain}/{turn}.bin")
+        np.save(m.plain / f"{turn}.npy", smooth(seed=turn))
+        shell(f"cp {m.plain}/{turn}.bin {m.plain}/{turn}.npy {m.root}/")
+        m.restart()
+        for name in (f"{n}.{kind}" for n in range(turn + 1) for kind in ("bin", "npy")):
+            if not same_bytes(m.root / name, m.plain / name):
+                raise mounted.Failure(f"turn {turn}: {name} differs")
+    check(True, "5 times: written, unmounted, mounted, equal")
+
+
+def synced_file(path, content):
+    with open(path, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def scenario_killed_after_fsync(m):
+    """kill -9 of the daemon: what fsync returned for is there on the next mount, on the same mount point."""
+    contents = {}
+    for turn in range(4):
+        name = f"synced{turn}"
+        contents[name] = os.urandom(500_000 + turn)
+        synced_file(m.root / name, contents[name])
+        open_file = open(m.root / f"open{turn}", "wb", buffering=0)
+        open_file.write(contents[name])
+        os.fsync(open_file.fileno())
+        contents[f"open{turn}"] = contents[name]
+        open_file.write(b"not synced" * 1000)
+        folder = os.open(m.root, os.O_RDONLY)
+        os.fsync(folder)
+        os.close(folder)
+        m.kill()
+        try:
+            open_file.close()
+        except OSError:
+            pass
+        refused(errno.ENOTCONN, lambda: os.listdir(m.root), "the dead mount says that it is dead")
+        m.start()
+        for known, content in contents.items():
+            found = (m.root / known).read_bytes()
+            if found[: len(content)] != content or (known.startswith("synced") and len(found) != len(content)):
+                raise mounted.Failure(f"kill {turn}: {known} is not what was synced ({len(found)} bytes)")
+    check(True, "4 kills: all that was synced is there")
+
+
+def scenario_killed_while_writing(m):
+    """kill -9 in the middle of rewriting sealed files: each is wholly old or new where it was sealed, and readable."""
+    np.save(m.plain / "x.npy", smooth())
+    for number in range(6):
+        shell(f"cp {m.plain}/x.npy {m.root}/{number}.npy")
+    run(mounted.BINARY, "sync", m.root)
+    code = ("import numpy as np, sys\nx = np.load(sys.argv[1]) + 1\nwhile True:\n"
+            "    for k in range(6): np.save(f'{sys.argv[2]}/{k}.npy', x)\n")
+    for delay in (0.2, 0.5, 0.9):
+        with subprocess.Popen([mounted.PYTHON, "-c", code, m.plain / "x.npy", m.root], stderr=subprocess.DEVNULL) as child:
+            time.sleep(delay)
+            m.kill()
+            child.kill()
+        m.start()
+        for number in range(6):
+            size = (m.root / f"{number}.npy").stat().st_size
+            content = (m.root / f"{number}.npy").read_bytes()
+            equal(len(content), size, f"{number}.npy: all bytes of its size can be read")
+        (m.root / "probe").write_bytes(b"x")
+        equal((m.root / "probe").read_bytes(), b"x", "the mount takes writes")
+
+
+def scenario_killed_sealed(m):
+    """kill -9 after varve sync: sealed lossy files read the same bytes, their bound and times are kept."""
+    m.bound("rel:1e-3")
+    with h5py.File(m.root / "a.h5", "w") as file:
+        file["x"] = smooth()
+    np.save(m.root / "b.npy", smooth())
+    os.utime(m.root / "b.npy", ns=(10**18, 10**18))
+    run(mounted.BINARY, "sync", m.root)
+    before = [(m.root / name).read_bytes() for name in ("a.h5", "b.npy")]
+    m.kill()
+    m.start()
+    check([(m.root / name).read_bytes() for name in ("a.h5", "b.npy")] == before, "the same bytes")
+    equal(os.stat(m.root / "b.npy").st_mtime_ns, 10**18, "the time")
+    equal(os.getxattr(m.root, "user.varve.bound").decode().split(":")[0], "rel", "the directory's bound")
+
+
+def scenario_locked_store(m):
+    """A store that is mounted cannot be mounted again; the message names the process."""
+    other = m.folder / "other"
+    other.mkdir()
+    done = run(mounted.BINARY, "mount", "-f", m.store, other, status=None, timeout=30)
+    check(done.returncode != 0, "the second mount is refused")
+    check(str(m.process.pid) in done.stderr, f"and says by whom: {done.stderr.strip()}")
+    (m.root / "f").write_text("x")
+    equal((m.root / "f").read_text(), "x", "the first one serves on")
+
+
+def scenario_background(m):
+    """`varve mount` without -f returns once it serves; `varve umount` returns once all is stored."""
+    m.stop()
+    for turn in range(3):
+        run(mounted.BINARY, "mount", m.store, m.root)
+        check(os.path.ismount(m.root), "mounted when the command returns")
+        (m.root / f"f{turn}").write_bytes(os.urandom(100_000))
+        content = (m.root / f"f{turn}").read_bytes()
+        run(mounted.BINARY, "umount", m.root)
+        check(not os.path.ismount(m.root), "unmounted when the command returns")
+        m.start()
+        check((m.root / f"f{turn}").read_bytes() == content, "the store is free at once, and has the file")
+        m.stop()
+    done = run(mounted.BINARY, "umount", m.root, status=None)
+    check(done.returncode != 0 and str(m.root) in done.stderr, f"umount of nothing: {done.stderr.strip()}")
+
+
+def scenario_fusermount(m):
+    """`fusermount3 -u` by hand, and SIGTERM to the daemon: both store everything."""
+    (m.root / "a").write_bytes(b"a" * 100_000)
+    run("fusermount3", "-u", m.root)
+    equal(m.process.wait(timeout=60), 0, "the daemon ends after fusermount3 -u")
+    m.start()
+    equal((m.root / "a").read_bytes(), b"a" * 100_000, "the file is there")
+    (m.root / "b").write_bytes(b"b" * 100_000)
+    m.process.send_signal(signal.SIGTERM)
+    equal(m.process.wait(timeout=60), 0, "the daemon ends after SIGTERM")
+    check(not os.path.ismount(m.root), "and takes its mount with it")
+    m.start()
+    equal((m.root / "b").read_bytes(), b"b" * 100_000, "the file is there")
+
+
+def scenario_busy(m):
+    """umount while a file is open says so, and the mount lives."""
+    with open(m.root / "open", "w") as file:
+        file.write("x")
+        file.flush()
+        done = run(mounted.BINARY, "umount", m.root, status=None, timeout=60)
+        check(done.returncode != 0 and done.stderr.strip(), f"refused: {done.stderr.strip()}")
+        file.write("y")
+    equal((m.root / "open").read_text(), "xy", "the mount lives")
+
+
+def scenario_bad_mounts(m):
+    """Mounts that cannot be: clear messages, no traces."""
+    cases = {
+        "no such mount point": (m.folder / "store2", m.folder / "none"),
+        "a store inside the mount": (m.root / "store", m.root),
+        "a mount inside the store": (m.store, m.store),
+        "a store that is something else": (pathlib.Path("/usr"), m.folder / "plain"),
+    }
+    for what, (store, point) in cases.items():
+        done = run(mounted.BINARY, "mount", "-f", store, point, status=None, timeout=30)
+        check(done.returncode not in (0, None) and len(done.stderr.strip()) > 20, f"{what}: {done.stderr.strip()}")
+    check(not os.path.exists("/usr/CURRENT"), "nothing was made in /usr")
+
+
+def scenario_read_only(m):
+    """-o ro: everything reads, nothing writes, HDF5 can lock."""
+    m.bound("rel:1e-3")
+    with h5py.File(m.root / "a.h5", "w") as file:
+        file["x"] = smooth()
+    before = (m.root / "a.h5").read_bytes()
+    m.restart("-o", "ro")
+    check((m.root / "a.h5").read_bytes() == before, "reads the same")
+    with h5py.File(m.root / "a.h5", "r") as file:
+        check(np.abs(file["x"][()] - smooth()).max() > 0, "h5py opens it for reading")
+    for action in (lambda: (m.root / "new").touch(), lambda: os.unlink(m.root / "a.h5"), lambda: os.mkdir(m.root / "d"),
+                   lambda: open(m.root / "a.h5", "r+b"), lambda: os.truncate(m.root / "a.h5", 0),
+                   lambda: os.setxattr(m.root / "a.h5", "user.x", b"1")):
+        refused(errno.EROFS, action, "a change is refused")
+    m.restart()
+    (m.root / "new").touch()
+
+
+def scenario_moved_store(m):
+    """The store copied elsewhere holds the same file system."""
+    m.bound("rel:1e-3")
+    np.save(m.root / "x.npy", smooth())
+    (m.root / "text").write_text("text")
+    before = (m.root / "x.npy").read_bytes()
+    np.save(m.plain / "x.npy", smooth())
+    m.stop()
+    run("cp", "-a", m.store, m.folder / "copy")
+    m.store = m.folder / "copy"
+    m.start()
+    check((m.root / "x.npy").read_bytes() == before, "the same bytes")
+    equal(arrays.problems(m.plain / "x.npy", m.root / "x.npy", "rel:1e-3"), [], "the bound is kept")
+
+
+def scenario_foreign_store(m):
+    """A directory with other things in it is no store, and is left as it is."""
+    other = m.folder / "other"
+    other.mkdir()
+    (other / "precious").write_text("x")
+    done = run(mounted.BINARY, "mount", "-f", other, m.plain, status=None, timeout=30)
+    check(done.returncode != 0, f"refused: {done.stderr.strip()}")
+    equal(os.listdir(other), ["precious"], "nothing was added")
+
+
+if __name__ == "__main__":
+    mounted.main(mounted.scenarios(globals()))
