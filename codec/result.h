@@ -55,11 +55,11 @@ using Status = Result<void>;
 }  // namespace varve
 
 /// Returns the error of `expression` from the enclosing function, if it has one.
-#define VARVE_TRY(expression)                                  \
-  do {                                                         \
+#define VARVE_TRY(expression)                                   \
+  do {                                                          \
     if (auto varve_status = (expression); !varve_status.ok()) { \
-      return varve_status.error();                             \
-    }                                                          \
+      return varve_status.error();                              \
+    }                                                           \
   } while (false)
 
 #define VARVE_CONCAT_INNER(a, b) a##b

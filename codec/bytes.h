@@ -1,0 +1,187 @@
+// Bounds-checked little-endian bytes and bits. A reader that runs past its end yields zeros and remembers that it
+// failed; callers check failed() before they act on what they read.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <memory>
+#include <span>
+
+#include "codec/types.h"
+
+namespace varve::codec {
+
+static_assert(std::endian::native == std::endian::little, "records are little-endian; add byte swaps for this host");
+
+class ByteWriter {
+ public:
+  void put_u8(uint8_t value) { bytes_.push_back(static_cast<std::byte>(value)); }
+  void put_u16(uint16_t value) { put_raw(&value, sizeof value); }
+  void put_u32(uint32_t value) { put_raw(&value, sizeof value); }
+  void put_f64(double value) { put_raw(&value, sizeof value); }
+  void put_varint(uint64_t value) {  // LEB128
+    while (value >= 0x80) {
+      put_u8(static_cast<uint8_t>(value | 0x80));
+      value >>= 7;
+    }
+    put_u8(static_cast<uint8_t>(value));
+  }
+  void put_bytes(std::span<const std::byte> data) { bytes_.insert(bytes_.end(), data.begin(), data.end()); }
+
+  size_t size() const { return bytes_.size(); }
+  Bytes take() { return std::move(bytes_); }
+
+ private:
+  void put_raw(const void* value, size_t size) { put_bytes({static_cast<const std::byte*>(value), size}); }
+  Bytes bytes_;
+};
+
+class ByteReader {
+ public:
+  explicit ByteReader(std::span<const std::byte> data) : data_(data) {}
+
+  uint8_t get_u8() { return get_raw<uint8_t>(); }
+  uint16_t get_u16() { return get_raw<uint16_t>(); }
+  uint32_t get_u32() { return get_raw<uint32_t>(); }
+  double get_f64() { return get_raw<double>(); }
+  uint64_t get_varint() {
+    uint64_t value = 0;
+    for (unsigned shift = 0; shift < 64; shift += 7) {
+      const uint8_t byte = get_u8();
+      const uint64_t part = byte & 0x7fU;
+      if (shift == 63 && part > 1) {
+        break;
+      }
+      value |= part << shift;
+      if ((byte & 0x80U) == 0) {
+        return value;
+      }
+    }
+    failed_ = true;
+    return 0;
+  }
+  std::span<const std::byte> get_bytes(uint64_t size) {
+    if (size > data_.size()) {
+      failed_ = true;
+      return {};
+    }
+    const auto part = data_.first(size);
+    data_ = data_.subspan(size);
+    return part;
+  }
+
+  size_t left() const { return data_.size(); }
+  bool failed() const { return failed_; }
+
+ private:
+  template <typename T>
+  T get_raw() {
+    T value{};
+    const auto part = get_bytes(sizeof value);
+    if (part.size() == sizeof value) {
+      std::memcpy(&value, part.data(), sizeof value);
+    }
+    return value;
+  }
+  std::span<const std::byte> data_;
+  bool failed_ = false;
+};
+
+/// Bits, least significant first within each byte.
+class BitWriter {
+ public:
+  void clear() {
+    bytes_.clear();
+    held_ = 0;
+    count_ = 0;
+  }
+  /// `count` <= 64 low bits of `value`; bits above them must be zero.
+  void put(uint64_t value, unsigned count) {
+    if (count > 32) {
+      put(value & 0xffffffffU, 32);
+      value >>= 32;
+      count -= 32;
+    }
+    held_ |= value << count_;
+    count_ += count;
+    while (count_ >= 8) {
+      bytes_.push_back(static_cast<std::byte>(held_));
+      held_ >>= 8;
+      count_ -= 8;
+    }
+  }
+  /// Pads the last byte with zeros.
+  const Bytes& finish() {
+    if (count_ > 0) {
+      bytes_.push_back(static_cast<std::byte>(held_));
+      held_ = 0;
+      count_ = 0;
+    }
+    return bytes_;
+  }
+
+ private:
+  Bytes bytes_;
+  uint64_t held_ = 0;
+  unsigned count_ = 0;
+};
+
+class BitReader {
+ public:
+  explicit BitReader(std::span<const std::byte> data = {}) : data_(data) {}
+
+  uint64_t get(unsigned count) {  // count <= 64
+    if (count > 32) {
+      const uint64_t low = get(32);
+      return low | get(count - 32) << 32;
+    }
+    while (count_ < count) {
+      uint64_t byte = 0;
+      if (next_ < data_.size()) {
+        byte = static_cast<uint64_t>(data_[next_++]);
+      } else {
+        failed_ = true;
+      }
+      held_ |= byte << count_;
+      count_ += 8;
+    }
+    const uint64_t value = held_ & ((uint64_t{1} << count) - 1);
+    held_ >>= count;
+    count_ -= count;
+    return value;
+  }
+
+  bool failed() const { return failed_; }
+  /// Everything was read, but for the zeros that pad the last byte.
+  bool at_end() const { return next_ == data_.size() && count_ < 8 && held_ == 0; }
+  size_t bytes_read() const { return next_; }
+
+ private:
+  std::span<const std::byte> data_;
+  size_t next_ = 0;
+  uint64_t held_ = 0;
+  unsigned count_ = 0;
+  bool failed_ = false;
+};
+
+/// Memory for work that is not set to zero first and keeps its size between uses.
+template <typename T>
+class Buffer {
+ public:
+  /// At least `count` elements; what was there before is lost when it has to grow.
+  T* reserve(size_t count) {
+    if (count > capacity_) {
+      data_.reset(new T[count]);
+      capacity_ = count;
+    }
+    return data_.get();
+  }
+  T* data() { return data_.get(); }
+
+ private:
+  std::unique_ptr<T[]> data_;  // NOLINT(modernize-avoid-c-arrays)
+  size_t capacity_ = 0;
+};
+
+}  // namespace varve::codec

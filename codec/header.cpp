@@ -1,0 +1,149 @@
+// The header of an array: its settings as bytes. See FORMAT.md.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "codec/settings.h"
+
+namespace varve::codec {
+
+namespace {
+
+constexpr uint8_t kVersion = 1;
+
+constexpr unsigned kSchemeMask = 3;
+constexpr unsigned kLinear = 4;
+constexpr unsigned kExceeds = 8;
+constexpr unsigned kTiny = 16;
+constexpr unsigned kHasRange = 32;
+
+Error bad(std::string_view what) {
+  return {EBADMSG, fmt::format("header of an array: {}; restore it from a copy", what)};
+}
+
+Status read_geometry(ByteReader& in, Geometry& geometry) {
+  const uint64_t rank = in.get_varint();
+  if (rank > kMaxRank) {
+    return bad("its rank is out of range");
+  }
+  for (uint64_t axis = 0; axis < rank; ++axis) {
+    geometry.shape.push_back(in.get_varint());
+  }
+  const unsigned predicted = in.get_u8();
+  for (unsigned k = 0; k < std::min(predicted, 4U); ++k) {
+    geometry.predicted.push_back(in.get_u8());
+  }
+  for (uint64_t axis = 0; axis < rank; ++axis) {
+    const uint64_t edge = in.get_varint();
+    const uint64_t times = in.get_u8();
+    geometry.brick.push_back(edge);
+    geometry.tile.push_back(edge < (uint64_t{1} << 32) ? edge * times : 0);
+  }
+  if (in.failed()) {
+    return bad("it is cut short");
+  }
+  return geometry.check();
+}
+
+}  // namespace
+
+Bytes write_header(const Settings& settings) {
+  const Geometry& geometry = settings.geometry;
+  const bool has_range = settings.bound.mode != BoundMode::lossless;
+  ByteWriter out;
+  out.put_u8(kVersion);
+  out.put_u8(static_cast<uint8_t>(settings.dtype));
+  out.put_u8(static_cast<uint8_t>(static_cast<unsigned>(settings.scheme) | (settings.cubic ? 0U : kLinear) |
+                                  (settings.bound_exceeds_range ? kExceeds : 0U) |
+                                  (geometry.coarse_shift == 0 ? kTiny : 0U) | (has_range ? kHasRange : 0U)));
+  out.put_u8(static_cast<uint8_t>(settings.bound.mode));
+  out.put_varint(geometry.shape.size());
+  for (const uint64_t extent : geometry.shape) {
+    out.put_varint(extent);
+  }
+  out.put_u8(static_cast<uint8_t>(geometry.predicted.size()));
+  for (const uint8_t axis : geometry.predicted) {
+    out.put_u8(axis);
+  }
+  for (size_t axis = 0; axis < geometry.shape.size(); ++axis) {
+    out.put_varint(geometry.brick[axis]);
+    out.put_u8(static_cast<uint8_t>(geometry.tile[axis] / geometry.brick[axis]));
+  }
+  if (has_range) {
+    out.put_f64(settings.bound.value);
+    out.put_f64(settings.min);
+    out.put_f64(settings.max);
+  }
+  if (settings.scheme == Scheme::codes) {
+    out.put_f64(settings.absolute_bound);
+    out.put_f64(settings.quantum);
+  }
+  out.put_u8(static_cast<uint8_t>(settings.specials.size()));
+  for (const uint64_t bits : settings.specials) {
+    out.put_bytes(std::as_bytes(std::span(&bits, 1)).first(element_size(settings.dtype)));
+  }
+  if (settings.scheme == Scheme::residuals) {
+    out.put_u8(settings.residual_base);
+  }
+  if (settings.scheme != Scheme::elements) {
+    settings.tables.write(out);
+  }
+  return out.take();
+}
+
+Result<Settings> read_header(std::span<const std::byte> header) {
+  ByteReader in(header);
+  Settings made;
+  if (const unsigned version = in.get_u8(); version != kVersion) {
+    return bad(fmt::format("its version is {}, this program knows version {}", version, kVersion));
+  }
+  made.dtype = static_cast<DType>(in.get_u8());
+  const size_t size = element_size(made.dtype);
+  const unsigned flags = in.get_u8();
+  const unsigned mode = in.get_u8();
+  if (size == 0 || flags >= 64 || (flags & kSchemeMask) > 2 || mode > 2) {
+    return bad("its element type, flags or bound mode are unknown");
+  }
+  made.scheme = static_cast<Scheme>(flags & kSchemeMask);
+  made.cubic = (flags & kLinear) == 0;
+  made.bound_exceeds_range = (flags & kExceeds) != 0;
+  made.geometry.coarse_shift = (flags & kTiny) != 0 ? 0 : 3;
+  made.bound.mode = static_cast<BoundMode>(mode);
+  VARVE_TRY(read_geometry(in, made.geometry));
+  if ((flags & kHasRange) != 0) {
+    made.bound.value = in.get_f64();
+    made.min = in.get_f64();
+    made.max = in.get_f64();
+  }
+  if (made.scheme == Scheme::codes) {
+    made.absolute_bound = in.get_f64();
+    made.quantum = in.get_f64();
+    if (!std::isfinite(made.absolute_bound) || !std::isfinite(made.quantum) || made.absolute_bound <= 0 ||
+        made.quantum <= 0 || (made.dtype != DType::f32 && made.dtype != DType::f64)) {
+      return bad("its bound or quantum is not a positive number, or its type takes none");
+    }
+  }
+  const unsigned specials = in.get_u8();
+  if (specials > kMaxSpecials) {
+    return bad("it has too many special values");
+  }
+  for (unsigned k = 0; k < specials; ++k) {
+    const auto raw = in.get_bytes(size);
+    uint64_t bits = 0;
+    std::copy(raw.begin(), raw.end(), reinterpret_cast<std::byte*>(&bits));
+    made.specials.push_back(bits);
+  }
+  if (made.scheme == Scheme::residuals) {
+    made.residual_base = in.get_u8();
+  }
+  if (made.scheme != Scheme::elements) {
+    VARVE_ASSIGN(made.tables, TableSet::read(in));
+  }
+  if (in.failed() || in.left() != 0) {
+    return bad("its length is wrong");
+  }
+  made.make_contexts();
+  return made;
+}
+
+}  // namespace varve::codec

@@ -1,0 +1,376 @@
+// Building, storing and restoring the frequency tables of an array. Everything here is integer arithmetic: the same
+// counts give the same tables on every machine.
+#include <fmt/format.h>
+
+#include <numeric>
+
+#include "codec/entropy.h"
+
+namespace varve::codec {
+
+namespace {
+
+constexpr unsigned kLogBits = 16;
+
+/// log2(v) in 1/65536, v >= 1, by a table of the fractions of 4,096 mantissas.
+uint32_t log2_fixed(uint32_t v) {
+  static const std::vector<uint32_t> fraction = [] {
+    std::vector<uint32_t> made(4096);
+    for (uint64_t i = 0; i < made.size(); ++i) {
+      uint64_t mantissa = (4096 + i) << 19;  // [1, 2) with 31 bits after the point
+      for (unsigned bit = 0; bit < kLogBits; ++bit) {
+        mantissa = mantissa * mantissa >> 31;
+        const bool over = mantissa >> 32 != 0;
+        made[i] = made[i] << 1 | (over ? 1 : 0);
+        mantissa >>= over ? 1 : 0;
+      }
+    }
+    return made;
+  }();
+  const unsigned exponent = static_cast<unsigned>(std::bit_width(v)) - 1;
+  const uint32_t index = exponent >= 12 ? (v >> (exponent - 12)) - 4096 : (v << (12 - exponent)) - 4096;
+  return (exponent << kLogBits) + fraction[index];
+}
+
+uint64_t weighted_log(uint32_t n) { return n == 0 ? 0 : uint64_t{n} * log2_fixed(n); }
+
+/// What describing a table costs, in 1/65536 bits, for each token it can code and in all.
+constexpr uint64_t kTokenCost = uint64_t{5} << kLogBits;
+constexpr uint64_t kTableCost = uint64_t{24} << kLogBits;
+
+struct Group {
+  Counts counts{};
+  uint32_t total = 0;
+  unsigned limit = 0;  ///< tokens from here on were not seen
+  uint64_t cost = 0;
+  std::vector<uint16_t> members;
+};
+
+void sum_up(Group& group) {
+  group.total = 0;
+  group.limit = 0;
+  uint64_t cost = kTableCost;
+  for (unsigned token = 0; token < kTokens; ++token) {
+    const uint32_t n = group.counts[token];
+    if (n != 0) {
+      group.total += n;
+      group.limit = token + 1;
+      cost += kTokenCost;
+      cost -= weighted_log(n);  // wraps; the sum below brings it back
+    }
+  }
+  group.cost = cost + weighted_log(group.total);
+}
+
+/// What merging changes, in 1/65536 bits; negative: it pays.
+int64_t merge_gain(const Group& p, const Group& q) {
+  uint64_t cost = kTableCost + weighted_log(p.total + q.total);
+  const unsigned limit = std::max(p.limit, q.limit);
+  for (unsigned token = 0; token < limit; ++token) {
+    const uint32_t n = p.counts[token] + q.counts[token];
+    if (n != 0) {
+      cost += kTokenCost - weighted_log(n);
+    }
+  }
+  return static_cast<int64_t>(cost - p.cost - q.cost);
+}
+
+void merge_into(Group& p, const Group& q) {
+  for (unsigned token = 0; token < kTokens; ++token) {
+    p.counts[token] += q.counts[token];
+  }
+  p.members.insert(p.members.end(), q.members.begin(), q.members.end());
+  sum_up(p);
+}
+
+/// Neighbouring contexts first: cheap, and leaves few groups for the pairwise search.
+std::vector<Group> gather(const Histogram& histogram) {
+  std::vector<Group> groups;
+  for (unsigned context = 0; context < kContexts; ++context) {
+    Group one;
+    one.counts = histogram.counts[context];
+    sum_up(one);
+    if (one.total == 0) {
+      continue;
+    }
+    one.members.push_back(static_cast<uint16_t>(context));
+    if (!groups.empty() && merge_gain(groups.back(), one) <= 0) {
+      merge_into(groups.back(), one);
+    } else {
+      groups.push_back(std::move(one));
+    }
+  }
+  return groups;
+}
+
+void merge_pairs(std::vector<Group>& groups) {
+  const size_t count = groups.size();
+  std::vector<int64_t> gain(count * count, 0);
+  std::vector<bool> alive(count, true);
+  for (size_t p = 0; p < count; ++p) {
+    for (size_t q = p + 1; q < count; ++q) {
+      gain[p * count + q] = merge_gain(groups[p], groups[q]);
+    }
+  }
+  size_t left = count;
+  while (left > 1) {
+    size_t best_p = 0;
+    size_t best_q = 0;
+    int64_t best = std::numeric_limits<int64_t>::max();
+    for (size_t p = 0; p < count; ++p) {
+      for (size_t q = p + 1; alive[p] && q < count; ++q) {
+        if (alive[q] && gain[p * count + q] < best) {
+          best = gain[p * count + q];
+          best_p = p;
+          best_q = q;
+        }
+      }
+    }
+    if (best > 0 && left <= kMaxTables) {
+      break;
+    }
+    merge_into(groups[best_p], groups[best_q]);
+    alive[best_q] = false;
+    --left;
+    for (size_t other = 0; other < count; ++other) {
+      if (alive[other] && other != best_p) {
+        gain[std::min(other, best_p) * count + std::max(other, best_p)] = merge_gain(groups[other], groups[best_p]);
+      }
+    }
+  }
+  std::vector<Group> kept;
+  for (size_t p = 0; p < count; ++p) {
+    if (alive[p]) {
+      kept.push_back(std::move(groups[p]));
+    }
+  }
+  groups = std::move(kept);
+}
+
+/// Three significant bits are enough; they make the description short.
+unsigned shorten(unsigned frequency) {
+  const int drop = static_cast<int>(std::bit_width(frequency)) - 3;
+  return drop > 0 ? frequency >> drop << drop : frequency;
+}
+
+FrequencyTable normalize(const Group& group) {
+  Counts counts = group.counts;
+  const auto most = static_cast<unsigned>(std::max_element(counts.begin(), counts.end()) - counts.begin());
+  counts[kTokenEscape] = std::max(counts[kTokenEscape], 1U);
+  counts[kTokenSpecial] = std::max(counts[kTokenSpecial], 1U);
+  // Tokens that the sample missed get the least frequency where that costs next to nothing; else they escape.
+  const bool spread = uint64_t{counts[most]} * 5 < uint64_t{group.total} * 4;
+  const unsigned limit = spread ? std::min(kTokens, group.limit + 2) : group.limit;
+  FrequencyTable table;
+  table.implied = most;
+  for (uint64_t target = kProbabilityScale;; target -= kProbabilityScale / 16) {
+    unsigned others = 0;
+    for (unsigned token = 0; token < kTokens; ++token) {
+      if (token == most) {
+        continue;
+      }
+      unsigned frequency = 0;
+      if (counts[token] != 0) {
+        frequency = shorten(std::max(1U, static_cast<unsigned>(counts[token] * target / (uint64_t{group.total} + 2))));
+      } else if (spread && token < limit) {
+        frequency = 1;
+      }
+      table.frequency[token] = static_cast<uint16_t>(frequency);
+      others += frequency;
+    }
+    if (others < kProbabilityScale) {
+      table.frequency[most] = static_cast<uint16_t>(kProbabilityScale - others);
+      break;
+    }
+  }
+  table.finish();
+  return table;
+}
+
+void write_table(const FrequencyTable& table, BitWriter& bits) {
+  const auto& f = table.frequency;
+  const unsigned most = table.implied;
+  unsigned limit = kTokens;
+  while (f[limit - 1] == 0) {
+    --limit;
+  }
+  bits.put(limit, 8);
+  bits.put(most, 8);
+  unsigned before = 1;
+  for (unsigned token = 0; token < limit; ++token) {
+    if (token == most) {
+      continue;
+    }
+    const auto width = static_cast<unsigned>(std::bit_width(f[token]));
+    const uint32_t step = zigzag(static_cast<int32_t>(width) - static_cast<int32_t>(before));
+    bits.put((uint64_t{1} << step) - 1, step + 1);  // unary, closed by a zero
+    if (width > 1) {
+      const unsigned kept = std::min(width - 1, 2U);
+      bits.put(f[token] >> (width - 1 - kept) & ((1U << kept) - 1), kept);
+    }
+    before = width;
+  }
+}
+
+bool read_table(BitReader& bits, FrequencyTable& table) {
+  const auto limit = static_cast<unsigned>(bits.get(8));
+  const auto most = static_cast<unsigned>(bits.get(8));
+  if (limit > kTokens || most >= limit || limit <= kTokenSpecial) {
+    return false;
+  }
+  unsigned before = 1;
+  unsigned others = 0;
+  for (unsigned token = 0; token < limit; ++token) {
+    if (token == most) {
+      continue;
+    }
+    uint32_t step = 0;
+    while (bits.get(1) != 0) {
+      if (++step > 2 * kProbabilityBits) {
+        return false;
+      }
+    }
+    const int32_t width = static_cast<int32_t>(before) + unzigzag(step);
+    if (width < 0 || width > static_cast<int32_t>(kProbabilityBits) || bits.failed()) {
+      return false;
+    }
+    unsigned frequency = width > 0 ? 1 : 0;
+    if (width > 1) {
+      const unsigned kept = std::min(static_cast<unsigned>(width) - 1, 2U);
+      frequency = static_cast<unsigned>((uint64_t{1} << kept | bits.get(kept)) << (width - 1 - kept));
+    }
+    table.frequency[token] = static_cast<uint16_t>(frequency);
+    others += frequency;
+    before = static_cast<unsigned>(width);
+  }
+  if (others >= kProbabilityScale || bits.failed()) {
+    return false;
+  }
+  table.frequency[most] = static_cast<uint16_t>(kProbabilityScale - others);
+  table.implied = most;
+  if (table.frequency[kTokenEscape] == 0 || table.frequency[kTokenSpecial] == 0) {
+    return false;
+  }
+  table.finish();
+  return true;
+}
+
+}  // namespace
+
+double Histogram::bits() const {
+  uint64_t cost = 0;
+  for (const Counts& one : counts) {
+    uint64_t total = 0;
+    uint64_t used = 0;
+    for (const uint32_t n : one) {
+      total += n;
+      if (n != 0) {
+        cost -= weighted_log(n);  // wraps; the total below brings it back
+        ++used;
+      }
+    }
+    // Describing a table, or sharing one, costs something for each token.
+    cost += weighted_log(static_cast<uint32_t>(total)) + used * (uint64_t{2} << kLogBits);
+  }
+  return static_cast<double>(cost) / 65536.0;
+}
+
+TableSet TableSet::build(const Histogram& histogram) {
+  std::vector<Group> groups = gather(histogram);
+  merge_pairs(groups);
+  if (groups.empty()) {
+    groups.emplace_back();
+    groups[0].counts[kTokenZero] = 1;
+    sum_up(groups[0]);
+  }
+  TableSet set;
+  std::array<bool, kContexts> used{};
+  for (const Group& group : groups) {
+    for (const uint16_t member : group.members) {
+      set.table_of_.at(member) = static_cast<uint8_t>(set.tables_.size());
+      used.at(member) = true;
+    }
+    set.tables_.push_back(normalize(group));
+  }
+  // Contexts that the sample missed share the table of the used one before them.
+  const auto first = static_cast<size_t>(std::find(used.begin(), used.end(), true) - used.begin());
+  uint8_t before = first < kContexts ? set.table_of_.at(first) : uint8_t{0};
+  for (unsigned context = 0; context < kContexts; ++context) {
+    before = used.at(context) ? set.table_of_.at(context) : before;
+    set.table_of_.at(context) = before;
+  }
+  return set;
+}
+
+double TableSet::bits(const Histogram& histogram) const {
+  uint64_t cost = 0;
+  for (unsigned context = 0; context < kContexts; ++context) {
+    const FrequencyTable& one = table(context);
+    for (unsigned token = 0; token < kTokens; ++token) {
+      if (const uint32_t n = histogram.counts[context][token]; n != 0) {
+        const unsigned frequency = one.frequency[token] != 0 ? one.frequency[token] : one.frequency[kTokenEscape];
+        cost += uint64_t{n} * ((uint64_t{kProbabilityBits} << kLogBits) - log2_fixed(frequency));
+      }
+    }
+  }
+  return static_cast<double>(cost) / 65536.0;
+}
+
+void TableSet::write(ByteWriter& out) const {
+  out.put_u8(static_cast<uint8_t>(tables_.size()));
+  for (unsigned context = 0; context < kContexts && tables_.size() > 1;) {
+    unsigned run = 1;
+    while (context + run < kContexts && table_of_.at(context + run) == table_of_.at(context)) {
+      ++run;
+    }
+    out.put_u8(table_of_.at(context));
+    out.put_varint(run);
+    context += run;
+  }
+  BitWriter bits;
+  for (const FrequencyTable& one : tables_) {
+    write_table(one, bits);
+  }
+  const Bytes& packed = bits.finish();
+  out.put_varint(packed.size());
+  out.put_bytes(packed);
+}
+
+Result<TableSet> TableSet::read(ByteReader& in) {
+  const auto bad = [](std::string_view what) {
+    return Error{EBADMSG, fmt::format("header of an array: {}; restore it from a copy", what)};
+  };
+  TableSet set;
+  const unsigned count = in.get_u8();
+  if (count == 0 || count > kMaxTables) {
+    return bad("its number of frequency tables is out of range");
+  }
+  for (unsigned context = 0; context < kContexts && count > 1;) {
+    const uint8_t table = in.get_u8();
+    const uint64_t run = in.get_varint();
+    if (in.failed() || table >= count || run == 0 || run > kContexts - context) {
+      return bad("its map from contexts to tables is damaged");
+    }
+    for (uint64_t k = 0; k < run; ++k) {
+      set.table_of_.at(context++) = table;
+    }
+  }
+  const auto packed = in.get_bytes(in.get_varint());
+  if (in.failed()) {
+    return bad("its frequency tables are cut short");
+  }
+  BitReader bits(packed);
+  for (unsigned k = 0; k < count; ++k) {
+    FrequencyTable table;
+    if (!read_table(bits, table)) {
+      return bad(fmt::format("frequency table {} is damaged", k));
+    }
+    set.tables_.push_back(std::move(table));
+  }
+  if (!bits.at_end()) {
+    return bad("its frequency tables have bytes left over");
+  }
+  return set;
+}
+
+}  // namespace varve::codec

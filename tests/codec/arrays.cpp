@@ -1,0 +1,98 @@
+#include "tests/codec/arrays.h"
+
+namespace varve::codec::testing {
+
+namespace {
+
+template <typename T>
+T value_at(Content content, size_t i, const Extents& index, std::mt19937_64& random) {
+  using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+  const double u = std::uniform_real_distribution<double>(-1, 1)(random);
+  double wave = 0;
+  double ramp = 3;
+  for (size_t axis = 0; axis < index.size(); ++axis) {
+    wave += std::sin(0.11 * static_cast<double>(index[axis] * (axis + 1)));
+    ramp += static_cast<double>(index[axis]) * 0.37;
+  }
+  switch (content) {
+    case Content::constant:
+      return T(17.25);
+    case Content::ramp:
+      return static_cast<T>(ramp);
+    case Content::waves:
+      return static_cast<T>(wave);
+    case Content::noise:
+      return static_cast<T>(u);
+    case Content::denormal:
+      return static_cast<T>(u) * std::numeric_limits<T>::min();
+    case Content::huge_range:
+      return static_cast<T>((u < 0 ? -1 : 1) * std::pow(10.0, 60 * std::fabs(u) - 30));
+    case Content::specials:
+      switch (random() % 9) {
+        case 0:
+          return std::bit_cast<T>(
+              static_cast<Bits>(std::bit_cast<Bits>(std::numeric_limits<T>::quiet_NaN()) | random() % 1000));
+        case 1:
+          return std::numeric_limits<T>::infinity();
+        case 2:
+          return -std::numeric_limits<T>::infinity();
+        case 3:
+          return T(-0.0);
+        default:
+          return static_cast<T>(wave);
+      }
+    case Content::fills:
+      return i % 5 == 0 ? T(1e20) : static_cast<T>(wave);
+    case Content::mask:
+      return std::sin(0.07 * static_cast<double>(index.back())) > 0.3 ? T(-1e10) : static_cast<T>(wave);
+    case Content::zeros:
+      return random() % 2 == 0 ? T(-0.0) : T(0.0);
+    case Content::steps:
+      return static_cast<T>(std::floor(wave * 4));
+  }
+  return T(0);
+}
+
+}  // namespace
+
+Array make_array(DType type, const Extents& shape, Content content, const Bound& bound, uint64_t seed) {
+  Array array;
+  array.spec.dtype = type;
+  array.spec.shape = shape;
+  array.spec.bound = bound;
+  const size_t size = element_size(type);
+  array.data.resize(element_count(shape) * size);
+  std::mt19937_64 random(seed);
+  Extents index(std::max<size_t>(1, shape.size()), 0);
+  for (size_t i = 0; i < array.count(); ++i) {
+    std::byte* out = array.data.data() + i * size;
+    if (type == DType::f32) {
+      const auto value = value_at<float>(content, i, index, random);
+      std::memcpy(out, &value, size);
+    } else if (type == DType::f64) {
+      const auto value = value_at<double>(content, i, index, random);
+      std::memcpy(out, &value, size);
+    } else {
+      const auto value = value_at<double>(content, i, index, random);
+      const uint64_t bits = content == Content::noise || content == Content::specials
+                                ? random()
+                                : static_cast<uint64_t>(static_cast<int64_t>(
+                                      std::isfinite(value) && std::fabs(value) < 1e15 ? value * 20 : 77));
+      std::memcpy(out, &bits, size);
+    }
+    for (size_t axis = shape.size(); axis-- > 0;) {
+      if (++index[axis] < shape[axis]) {
+        break;
+      }
+      index[axis] = 0;
+    }
+  }
+  if (content == Content::fills) {
+    array.spec.fill_values = {type == DType::f32   ? uint64_t{std::bit_cast<uint32_t>(1e20F)}
+                              : type == DType::f64 ? std::bit_cast<uint64_t>(1e20)
+                                                   : uint64_t{77}};
+  }
+  return array;
+}
+
+}  // namespace varve::codec::testing

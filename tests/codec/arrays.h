@@ -1,0 +1,249 @@
+// Arrays with every kind of contents, and the way through the codec and back.
+#pragma once
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <random>
+
+#include "codec/codec.h"
+
+namespace varve::codec::testing {
+
+/// An array in memory: C order.
+struct Array {
+  ArraySpec spec;
+  Bytes data;
+  uint64_t count() const { return element_count(spec.shape); }
+};
+
+/// Copies a box between a C-order array and a dense box.
+inline void copy_box(const Extents& shape, size_t size, const Box& box, const std::byte* array, std::byte* dense) {
+  const size_t rank = shape.size();
+  const uint64_t total = element_count(box.shape);
+  Extents index(rank, 0);
+  for (uint64_t i = 0; i < total; ++i) {
+    uint64_t at = 0;
+    for (size_t axis = 0; axis < rank; ++axis) {
+      at = at * shape[axis] + box.origin[axis] + index[axis];
+    }
+    std::memcpy(dense + i * size, array + at * size, size);
+    for (size_t axis = rank; axis-- > 0;) {
+      if (++index[axis] < box.shape[axis]) {
+        break;
+      }
+      index[axis] = 0;
+    }
+  }
+}
+
+inline void put_box(const Extents& shape, size_t size, const Box& box, const std::byte* dense, std::byte* array) {
+  const size_t rank = shape.size();
+  const uint64_t total = element_count(box.shape);
+  Extents index(rank, 0);
+  for (uint64_t i = 0; i < total; ++i) {
+    uint64_t at = 0;
+    for (size_t axis = 0; axis < rank; ++axis) {
+      at = at * shape[axis] + box.origin[axis] + index[axis];
+    }
+    std::memcpy(array + at * size, dense + i * size, size);
+    for (size_t axis = rank; axis-- > 0;) {
+      if (++index[axis] < box.shape[axis]) {
+        break;
+      }
+      index[axis] = 0;
+    }
+  }
+}
+
+inline ReadBox reader_of(const Array& array) {
+  return [&array](const Box& box, std::byte* out) -> Status {
+    copy_box(array.spec.shape, element_size(array.spec.dtype), box, array.data.data(), out);
+    return {};
+  };
+}
+
+using Store = std::map<std::pair<uint8_t, uint64_t>, Bytes>;
+
+inline void keep(const std::vector<Record>& records, Store& store) {
+  for (const Record& record : records) {
+    EXPECT_FALSE(record.data.empty());
+    const bool fresh = store.emplace(std::pair(record.id.level, record.id.brick), record.data).second;
+    EXPECT_TRUE(fresh) << "level " << int{record.id.level} << " brick " << record.id.brick << " came twice";
+  }
+}
+
+inline Result<Store> encode_all(const ArrayCodec& codec, const Array& array, bool exact = false) {
+  Store store;
+  Bytes data;
+  for (uint64_t tile = 0; tile < codec.tile_count(); ++tile) {
+    const Box box = codec.tile_box(tile);
+    const size_t size = element_size(array.spec.dtype);
+    data.resize(element_count(box.shape) * size);
+    copy_box(array.spec.shape, size, box, array.data.data(), data.data());
+    VARVE_ASSIGN(const auto records, codec.encode_tile(tile, data.data(), exact));
+    keep(records, store);
+  }
+  return store;
+}
+
+inline Status decode_one(const ArrayCodec& codec, const Store& store, uint64_t brick, const CoarseGrid& coarse,
+                         uint8_t finest, std::byte* out) {
+  std::array<std::optional<std::span<const std::byte>>, 3> levels;
+  for (uint8_t level = 0; level < 3; ++level) {
+    if (const auto found = store.find({level, brick}); found != store.end()) {
+      levels.at(level) = found->second;
+    }
+  }
+  return codec.decode_brick(brick, coarse, levels, finest, out);
+}
+
+/// Decodes every brick, each with a coarse grid decoded for it alone when `alone`.
+inline Result<Bytes> decode_all(const ArrayCodec& codec, const Store& store, uint8_t finest = 0) {
+  const size_t size = element_size(codec.dtype());
+  Bytes out(element_count(codec.shape()) * size);
+  for (uint64_t tile = 0; tile < codec.tile_count(); ++tile) {
+    const auto record = store.find({kCoarseLevel, tile});
+    if (record == store.end()) {
+      return Error{ENOENT, "no coarse record"};
+    }
+    VARVE_ASSIGN(const CoarseGrid coarse, codec.decode_coarse(tile, record->second));
+    for (const uint64_t brick : codec.bricks_of(tile)) {
+      const Box box = codec.brick_box(brick);
+      Bytes part(element_count(box.shape) * size);
+      VARVE_TRY(decode_one(codec, store, brick, coarse, finest, part.data()));
+      put_box(codec.shape(), size, box, part.data(), out.data());
+    }
+  }
+  return out;
+}
+
+inline size_t stored_size(const Store& store) {
+  size_t size = 0;
+  for (const auto& [id, data] : store) {
+    size += data.size();
+  }
+  return size;
+}
+
+template <typename T>
+T element(const Bytes& data, size_t i) {
+  T value;
+  std::memcpy(&value, data.data() + i * sizeof(T), sizeof(T));
+  return value;
+}
+
+/// Whether x' may stand for x under `bound`, exactly: the difference of two doubles is checked without rounding in our
+/// favour (TwoSum).
+template <typename T>
+bool within(T x, T decoded, double bound) {
+  const auto a = static_cast<double>(x);
+  const auto b = -static_cast<double>(decoded);
+  const double sum = a + b;
+  const double bb = sum - a;
+  const double error = (a - (sum - bb)) + (b - bb);
+  const double size = std::fabs(sum);
+  const double beyond = sum < 0 ? -error : error;
+  return size < bound || (size == bound && beyond <= 0);
+}
+
+template <typename T>
+std::string first_violation(const Array& array, const Bytes& decoded, double bound) {
+  using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+  for (size_t i = 0; i < array.count(); ++i) {
+    const T x = element<T>(array.data, i);
+    const T y = element<T>(decoded, i);
+    const auto bits = std::bit_cast<Bits>(x);
+    const bool fill = std::find(array.spec.fill_values.begin(), array.spec.fill_values.end(), uint64_t{bits}) !=
+                      array.spec.fill_values.end();
+    const bool exact = bound == 0 || !std::isfinite(x) || fill || bits == std::bit_cast<Bits>(T(-0.0));
+    if (exact ? bits != std::bit_cast<Bits>(y) : !within(x, y, bound)) {
+      return fmt::format("element {}: {} came back as {}, bound {}", i, x, y, bound);
+    }
+  }
+  return "";
+}
+
+/// The bound that the specification means, computed from the data.
+inline double bound_of(const Array& array) {
+  const ArraySpec& spec = array.spec;
+  if ((spec.dtype != DType::f32 && spec.dtype != DType::f64) || spec.bound.mode == BoundMode::lossless) {
+    return 0;
+  }
+  if (spec.bound.mode == BoundMode::absolute) {
+    return spec.bound.value;
+  }
+  double low = std::numeric_limits<double>::infinity();
+  double high = -low;
+  for (size_t i = 0; i < array.count(); ++i) {
+    uint64_t bits = 0;
+    std::memcpy(&bits, array.data.data() + i * element_size(spec.dtype), element_size(spec.dtype));
+    const double value =
+        spec.dtype == DType::f32 ? double{element<float>(array.data, i)} : element<double>(array.data, i);
+    if (std::isfinite(value) &&
+        std::find(spec.fill_values.begin(), spec.fill_values.end(), bits) == spec.fill_values.end()) {
+      low = std::min(low, value);
+      high = std::max(high, value);
+    }
+  }
+  const double range = high - low;
+  return !(high >= low) ? 0
+         : std::isfinite(range)
+             ? spec.bound.value * range
+             : std::min(spec.bound.value * high - spec.bound.value * low, std::numeric_limits<double>::max());
+}
+
+inline std::string violation(const Array& array, const Bytes& decoded) {
+  if (array.spec.dtype == DType::f32) {
+    return first_violation<float>(array, decoded, bound_of(array));
+  }
+  if (array.spec.dtype == DType::f64) {
+    return first_violation<double>(array, decoded, bound_of(array));
+  }
+  return array.data == decoded ? "" : "lossless array changed";
+}
+
+/// Plans, encodes, decodes and checks what must always hold. Returns the stored bytes.
+inline size_t check_round_trip(const Array& array, Bytes* decoded_out = nullptr) {
+  const auto codec = ArrayCodec::plan(array.spec, reader_of(array));
+  EXPECT_TRUE(codec.ok()) << codec.error().text;
+  if (!codec.ok()) {
+    return 0;
+  }
+  const auto store = encode_all(*codec, array);
+  EXPECT_TRUE(store.ok()) << store.error().text;
+  const auto decoded = decode_all(*codec, *store);
+  EXPECT_TRUE(decoded.ok()) << decoded.error().text;
+  if (!store.ok() || !decoded.ok()) {
+    return 0;
+  }
+  EXPECT_EQ(violation(array, *decoded), "");
+  const Bytes header = codec->header();
+  const auto again = ArrayCodec::parse(header);
+  EXPECT_TRUE(again.ok()) << again.error().text;
+  if (again.ok()) {
+    EXPECT_EQ(again->header(), header);
+    const auto twice = decode_all(*again, *store);
+    EXPECT_TRUE(twice.ok() && *twice == *decoded) << "the restored codec decodes otherwise";
+  }
+  if (decoded_out != nullptr) {
+    *decoded_out = *decoded;
+  }
+  return header.size() + stored_size(*store);
+}
+
+// ---- contents -------------------------------------------------------------------------------------------------------
+
+enum class Content { constant, ramp, waves, noise, denormal, huge_range, specials, fills, mask, zeros, steps };
+inline constexpr std::array kContents = {Content::constant, Content::ramp,       Content::waves,    Content::noise,
+                                         Content::denormal, Content::huge_range, Content::specials, Content::fills,
+                                         Content::mask,     Content::zeros,      Content::steps};
+
+/// An array of `content`; for Content::fills its fill value is declared. The same seed gives the same array.
+Array make_array(DType type, const Extents& shape, Content content, const Bound& bound, uint64_t seed);
+
+}  // namespace varve::codec::testing
