@@ -204,26 +204,48 @@ herr_t visit(hid_t /*root*/, const char* name, const H5O_info_t* info, void* dat
   }
 }
 
-}  // namespace
-
-bool has_hdf5_signature(FileView& file) {
+std::optional<uint64_t> signature_offset(FileView& file) {
   std::array<std::byte, kSignature.size()> start{};
   for (uint64_t offset = 0; offset + start.size() <= file.size(); offset = offset == 0 ? 512 : offset * 2) {
     auto got = file.read(offset, start);
     if (!got.ok() || *got != start.size()) {
-      return false;
+      return std::nullopt;
     }
     if (std::equal(start.begin(), start.end(), kSignature.begin(),
                    [](std::byte a, char b) { return a == static_cast<std::byte>(b); })) {
-      return true;
+      return offset;
     }
   }
-  return false;
+  return std::nullopt;
 }
 
+/// Version 3 of the superblock has a flag for it. What such a file says of its arrays may be stale. (The library looks
+/// at the flag too, but only with some drivers and settings.)
+Result<bool> marked_as_being_written(FileView& file, uint64_t superblock) {
+  std::array<std::byte, 4> fields{};  // version, size of offsets, size of lengths, consistency flags
+  VARVE_ASSIGN(size_t got, file.read(superblock + kSignature.size(), fields));
+  return got == fields.size() && fields[0] == std::byte{3} && (fields[3] & std::byte{1}) != std::byte{0};
+}
+
+Error unreadable(std::string_view reason) {
+  return Error{EBADMSG,
+               fmt::format("the HDF5 library cannot read it ({}); the file is kept as bytes. `h5dump -H` on it "
+                           "shows whether it is damaged or still being written",
+                           reason)};
+}
+
+}  // namespace
+
+bool has_hdf5_signature(FileView& file) { return signature_offset(file).has_value(); }
+
 Result<std::optional<Recognised>> recognise_hdf5(FileView& file) {
-  if (!has_hdf5_signature(file)) {
+  auto superblock = signature_offset(file);
+  if (!superblock) {
     return std::optional<Recognised>();
+  }
+  VARVE_ASSIGN(bool unfinished, marked_as_being_written(file, *superblock));
+  if (unfinished) {
+    return unreadable("its writer has not closed it");
   }
   static std::mutex library;
   std::lock_guard lock(library);
@@ -231,14 +253,14 @@ Result<std::optional<Recognised>> recognise_hdf5(FileView& file) {
   source.view = &file;
   Walk walk;
   walk.source = &source;
-  Hdf5Id id(open_hdf5(source), H5Fclose);
+  auto opened = open_hdf5(source);
+  if (!opened.ok()) {
+    return unreadable(opened.error().text);
+  }
+  Hdf5Id id(*opened, H5Fclose);
   walk.file = id.get();
-  if (!id || H5Ovisit2(id.get(), H5_INDEX_NAME, H5_ITER_INC, visit, &walk, H5O_INFO_BASIC) < 0) {
-    std::string reason = walk.failure.empty() ? take_hdf5_error() : walk.failure;
-    return Error{EBADMSG,
-                 fmt::format("the HDF5 library cannot read it ({}); the file is kept as bytes. `h5dump -H` on it shows "
-                             "whether it is damaged or still being written",
-                             reason)};
+  if (H5Ovisit2(id.get(), H5_INDEX_NAME, H5_ITER_INC, visit, &walk, H5O_INFO_BASIC) < 0) {
+    return unreadable(walk.failure.empty() ? take_hdf5_error() : walk.failure);
   }
   for (ArrayRegion& array : walk.arrays) {
     if (array.keep_exact.empty()) {

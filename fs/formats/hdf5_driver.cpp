@@ -121,19 +121,20 @@ herr_t note_innermost(unsigned /*depth*/, const H5E_error2_t* entry, void* data)
 
 }  // namespace
 
-hid_t open_hdf5(Hdf5Source& source) {
+Result<hid_t> open_hdf5(Hdf5Source& source) {
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);  // errors come back as values; nothing is printed
   H5PLset_loading_state(0);                     // a file must not make the library load filter plugins
   static const hid_t driver = H5FDregister(&kDriverClass);
-  if (driver < 0) {
-    return -1;
-  }
   Hdf5Id access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
   Hdf5Source* pointer = &source;
-  if (!access || H5Pset_driver(access.get(), driver, static_cast<const void*>(&pointer)) < 0) {
-    return -1;
+  if (driver < 0 || !access || H5Pset_driver(access.get(), driver, static_cast<const void*>(&pointer)) < 0) {
+    return Error{ENOMEM, take_hdf5_error()};
   }
-  return H5Fopen("varve", H5F_ACC_RDONLY, access.get());
+  hid_t file = H5Fopen("varve", H5F_ACC_RDONLY, access.get());
+  if (file < 0) {
+    return Error{EBADMSG, take_hdf5_error()};  // before any other call into the library empties its stack
+  }
+  return file;
 }
 
 std::string take_hdf5_error() {

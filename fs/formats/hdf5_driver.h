@@ -40,10 +40,10 @@ struct Hdf5Source {
   uint64_t size = 0;
 };
 
-/// Opens the file behind `source`, read-only. Negative: failed, the reason is on HDF5's error stack.
-hid_t open_hdf5(Hdf5Source& source);
+/// Opens the file behind `source`, read-only. EBADMSG: the library's reason.
+Result<hid_t> open_hdf5(Hdf5Source& source);
 
-/// The innermost reason on HDF5's error stack, which is emptied.
+/// What HDF5's error stack says, which is emptied. Any other call into the library empties it too.
 std::string take_hdf5_error();
 
 }  // namespace varve::fs

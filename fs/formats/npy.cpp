@@ -58,7 +58,7 @@ class LiteralReader {
   Status value_of(const std::string& key, Header& header) {
     if (key == "descr") {
       header.has_type = true;
-      if (at('\'') || at('"')) {
+      if (at_string()) {
         VARVE_ASSIGN(header.type, string());
         return {};
       }
@@ -94,13 +94,22 @@ class LiteralReader {
     return true;
   }
 
-  Result<std::string> string() {
+  /// Python 2 wrote u'...' now and then.
+  bool at_string() {
     skip_space();
-    if (position_ < text_.size() && (text_[position_] == 'u' || text_[position_] == 'b')) {
-      ++position_;  // Python 2 wrote u'...' now and then
+    std::string_view rest = text_.substr(position_, 2);
+    if (rest.size() == 2 && (rest[0] == 'u' || rest[0] == 'b')) {
+      rest.remove_prefix(1);
     }
-    if (!at('\'') && !at('"')) {
+    return !rest.empty() && (rest[0] == '\'' || rest[0] == '"');
+  }
+
+  Result<std::string> string() {
+    if (!at_string()) {
       return malformed(fmt::format("no string at position {}", position_));
+    }
+    if (text_[position_] == 'u' || text_[position_] == 'b') {
+      ++position_;
     }
     char quote = text_[position_++];
     std::string result;
@@ -121,7 +130,7 @@ class LiteralReader {
     skip_space();
     size_t begin = position_;
     while (position_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[position_])) != 0 ||
-                                        text_[position_] == '_' || text_[position_] == '-')) {
+                                        std::string_view("_-+.").find(text_[position_]) != std::string_view::npos)) {
       ++position_;
     }
     return text_.substr(begin, position_ - begin);
@@ -177,7 +186,7 @@ class LiteralReader {
       }
       return {};
     }
-    if (at('\'') || at('"')) {
+    if (at_string()) {
       VARVE_ASSIGN(std::string ignored, string());
       return {};
     }

@@ -1,0 +1,79 @@
+// Misbehaves in the way that the name in the request says.
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <string>
+#include <thread>
+
+#include "fs/formats/worker.h"
+#include "fs/formats/worker_protocol.h"
+
+namespace {
+
+using varve::fs::FrameKind;
+
+void say(FrameKind kind, const std::vector<std::byte>& payload) {
+  (void)varve::fs::send_frame(varve::fs::kWorkerDescriptor, kind, payload, std::nullopt);
+}
+
+/// An array that lies outside a file of a few bytes.
+std::vector<std::byte> liar() {
+  varve::fs::ArrayRegion array;
+  array.dtype = varve::codec::DType::f64;
+  array.shape = array.chunk_shape = {1000, 1000};
+  array.chunks = {{0, 1 << 20}};
+  return varve::fs::serialise({"npy", {array}});
+}
+
+void misbehave(const std::string& how) {
+  if (how == "crash") {
+    std::raise(SIGSEGV);
+  } else if (how == "hang") {
+    std::this_thread::sleep_for(std::chrono::hours(1));
+  } else if (how == "spin") {
+    for (volatile bool on = true; on;) {
+    }
+  } else if (how == "exit") {
+    std::_Exit(3);
+  } else if (how == "babble") {
+    std::string noise(4096, '\xa5');
+    [[maybe_unused]] ssize_t written = ::write(varve::fs::kWorkerDescriptor, noise.data(), noise.size());
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+  } else if (how == "huge") {
+    say(FrameKind::read, varve::fs::encode(varve::fs::ReadRange{0, uint64_t{1} << 40}));
+  } else if (how == "garbage") {
+    say(FrameKind::found, std::vector<std::byte>(100, std::byte{7}));
+  } else if (how == "liar") {
+    say(FrameKind::found, liar());
+  } else if (how == "request") {
+    say(FrameKind::request, {});
+  } else if (how == "half") {
+    std::string half("\x04\0\0\0\xff\0", 6);
+    [[maybe_unused]] ssize_t written = ::write(varve::fs::kWorkerDescriptor, half.data(), half.size());
+    std::_Exit(0);
+  } else if (how == "deaf") {  // asks for much and reads nothing: the daemon's sends must not block for ever
+    for (int i = 0; i < 64; ++i) {
+      say(FrameKind::read, varve::fs::encode(varve::fs::ReadRange{0, uint64_t{1} << 20}));
+    }
+    std::this_thread::sleep_for(std::chrono::hours(1));
+  } else {
+    say(FrameKind::nothing, {});
+  }
+}
+
+}  // namespace
+
+int main() {
+  while (true) {
+    auto frame = varve::fs::receive_frame(varve::fs::kWorkerDescriptor, std::nullopt);
+    if (!frame.ok()) {
+      return 0;
+    }
+    auto request = varve::fs::decode_request(frame->payload);
+    if (!request.ok()) {
+      return 1;
+    }
+    misbehave(request->name);
+  }
+}

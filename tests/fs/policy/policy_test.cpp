@@ -1,0 +1,173 @@
+#include "fs/policy.h"
+
+#include <gtest/gtest.h>
+
+namespace varve::fs {
+namespace {
+
+using codec::Bound;
+using codec::BoundMode;
+
+Bound relative(double value) { return {BoundMode::relative, value}; }
+Bound absolute(double value) { return {BoundMode::absolute, value}; }
+
+Policy parsed(std::string_view text) {
+  auto policy = Policy::parse(text);
+  EXPECT_TRUE(policy.ok()) << (policy.ok() ? "" : policy.error().text);
+  return policy.ok() ? *policy : Policy();
+}
+
+ArrayRegion field(const std::string& name, codec::DType dtype = codec::DType::f32, codec::Extents shape = {100, 100}) {
+  ArrayRegion array;
+  array.name = name;
+  array.dtype = dtype;
+  array.shape = array.chunk_shape = std::move(shape);
+  return array;
+}
+
+constexpr std::string_view kExample = R"(
+# comments are fine
+[[rule]]
+path = "run1/**"
+bound = "rel:1e-3"
+
+[[rule]]
+path = "**/*.nc"
+dataset = "pr*"
+bound = "abs:0.5"
+
+[[rule]]
+path = "**/*.bin"
+bound = "lossless"
+raw = {dtype = "f32", shape = [256, 384, 384], big_endian = true}
+
+[[rule]]
+dataset = "**/precise"
+bound = "lossless"
+)";
+
+TEST(Policy, RulesAreReadAsWritten) {
+  Policy policy = parsed(kExample);
+  ASSERT_EQ(policy.rules().size(), 4U);
+  EXPECT_EQ(policy.rules()[0].path, "run1/**");
+  EXPECT_EQ(policy.rules()[0].bound, relative(1e-3));
+  EXPECT_EQ(policy.rules()[0].line, 3U);
+  EXPECT_EQ(policy.rules()[1].dataset, "pr*");
+  EXPECT_EQ(policy.rules()[2].raw, (RawHint{codec::DType::f32, true, {256, 384, 384}}));
+  EXPECT_EQ(policy.rules()[3].path, "**");
+  EXPECT_TRUE(parsed("").rules().empty());
+}
+
+TEST(Policy, OrderIsDatasetRulesThenInheritedThenTheRest) {
+  Policy policy = parsed(kExample);
+  FilePolicy file = policy.for_file("run1/a.nc", absolute(2));
+  ASSERT_EQ(file.choices.size(), 4U);
+  EXPECT_EQ(file.choices[0].dataset, "pr*");
+  EXPECT_EQ(file.choices[1].dataset, "**/precise");
+  EXPECT_EQ(file.choices[2].bound, absolute(2));
+  EXPECT_EQ(file.choices[3].bound, relative(1e-3));
+  EXPECT_EQ(file.bound_for(field("/pr")), absolute(0.5));
+  EXPECT_EQ(file.bound_for(field("/tas")), absolute(2));
+  EXPECT_EQ(file.bound_for(field("/g/precise")), Bound{});
+  EXPECT_EQ(policy.for_file("run1/a.nc", std::nullopt).bound_for(field("/tas")), relative(1e-3));
+  EXPECT_EQ(policy.for_file("other/a.h5", std::nullopt).bound_for(field("/tas")), Bound{});
+  EXPECT_EQ(policy.for_file("x/y.bin", std::nullopt).raw, policy.rules()[2].raw);
+  EXPECT_FALSE(policy.for_file("x/y.dat", std::nullopt).raw);
+}
+
+TEST(Policy, ProtectedArraysStayExactUnlessNamed) {
+  FilePolicy general{{{"", relative(1e-3)}}, std::nullopt};
+  FilePolicy named{{{"/x", relative(1e-3)}}, std::nullopt};
+  FilePolicy wildcard{{{"**", relative(1e-3)}}, std::nullopt};
+  auto check = [&](const ArrayRegion& array, bool in_general, bool when_named, const char* part) {
+    std::string why;
+    EXPECT_EQ(general.bound_for(array, &why).mode == BoundMode::relative, in_general) << why;
+    EXPECT_NE(why.find(part), std::string::npos) << why;
+    EXPECT_EQ(wildcard.bound_for(array).mode == BoundMode::relative, in_general);
+    EXPECT_EQ(named.bound_for(array, &why).mode == BoundMode::relative, when_named) << why;
+    EXPECT_FALSE(why.empty());
+  };
+  auto marked = [](const char* reason) {
+    ArrayRegion array = field("/x");
+    array.keep_exact = reason;
+    return array;
+  };
+  check(field("/x"), true, true, "rel:0.001");
+  check(field("/x", codec::DType::f64), true, true, "the bound of its path");
+  for (auto dtype : {codec::DType::u8, codec::DType::i16, codec::DType::i64, codec::DType::f16}) {
+    check(field("/x", dtype), false, false, "f32 and f64");
+  }
+  check(marked("coordinate"), false, true, "coordinate");
+  check(marked("packed"), false, true, "packed");
+  check(marked("checksummed"), false, false, "checksum");
+  check(field("/x", codec::DType::f32, {4095}), false, true, "4096");
+  check(field("/x", codec::DType::f32, {4096}), true, true, "rel");
+  check(field("/x", codec::DType::f64, {2, 625}), true, true, "rel");
+  check(field("/x", codec::DType::f64, {2, 624}), false, true, "10000");
+  check(field("/x", codec::DType::f32, {}), false, true, "exact");
+  EXPECT_EQ(FilePolicy{}.bound_for(field("/x")), Bound{});
+}
+
+TEST(Policy, FilePolicyComesBackFromItsText) {
+  FilePolicy policy = parsed(kExample).for_file("run1/a.nc", relative(1.0 / 3));
+  policy.choices.push_back({"with space [a-z] \\*", absolute(1e-300)});
+  policy.raw = RawHint{codec::DType::i16, true, {7, 1, 9}};
+  auto back = FilePolicy::parse(policy.serialise());
+  ASSERT_TRUE(back.ok()) << back.error().text;
+  ASSERT_EQ(back->choices.size(), policy.choices.size());
+  for (size_t i = 0; i < policy.choices.size(); ++i) {
+    EXPECT_EQ(back->choices[i].dataset, policy.choices[i].dataset);
+    EXPECT_EQ(back->choices[i].bound, policy.choices[i].bound);
+  }
+  EXPECT_EQ(back->raw, policy.raw);
+  auto empty = FilePolicy::parse(FilePolicy{}.serialise());
+  ASSERT_TRUE(empty.ok());
+  EXPECT_TRUE(empty->choices.empty() && !empty->raw);
+  for (const char* text : {"bound", "bound rel:x a", "hello", "raw f32 little", "raw f32 little 0x5",
+                           "raw f32 middle 5", "raw f32 little 5xx5", "bound rel:1 [", "raw f99 little 5", "\n"}) {
+    EXPECT_FALSE(FilePolicy::parse(text).ok()) << text;
+  }
+}
+
+TEST(Policy, RefusalsHaveTheLineTheReasonAndARemedy) {
+  struct Case {
+    const char* text;
+    const char* line;
+    const char* part;
+  };
+  for (const Case& each : {
+           Case{"[[rule]]\npaht = \"a\"\nbound = \"rel:1\"", "line 2", "did you mean 'path'"},
+           {"[[rule]]\nbound = \"rel:1\"\ndatasets = \"a\"", "line 3", "'dataset'"},
+           {"\n\n[[rules]]\nbound = \"rel:1\"", "line 3", "'rule'"},
+           {"[[rule]]\npath = \"a[\"\nbound = \"rel:1\"", "line 2", "no matching ']'"},
+           {"[[rule]]\nbound = \"rel:1e-3\"\ndataset = \"x\\\\\"", "line 3", "lone"},
+           {"[[rule]]\nbound = \"relative\"", "line 2", "relative"},
+           {"[[rule]]\nbound = \"rel:-1\"", "line 2", "-1"},
+           {"[[rule]]\nbound = 0.5", "line 2", "string"},
+           {"[[rule]]\npath = \"a\"", "line 1", "does nothing"},
+           {"[[rule]]\npath = \"/a\"\nbound = \"rel:1\"", "line 2", "leading"},
+           {"[rule]\nbound = \"rel:1\"", "line 1", "[[rule]]"},
+           {"rule = 5", "line 1", "[[rule]]"},
+           {"[[rule]]\nbound = ", "line 2", "TOML"},
+           {"[[rule]]\nraw = {dtype = \"f32\"}", "line 2", "both"},
+           {"[[rule]]\nraw = {dtype = \"f33\", shape = [1]}", "line 2", "f33"},
+           {"[[rule]]\nraw = {dtype = \"f32\", shape = []}", "line 2", "shape"},
+           {"[[rule]]\nraw = {dtype = \"f32\", shape = [0]}", "line 2", "shape"},
+           {"[[rule]]\nraw = {dtype = \"f32\", shape = [-4]}", "line 2", "shape"},
+           {"[[rule]]\nraw = {dtype = \"f32\", shape = [2.0]}", "line 2", "shape"},
+           {"[[rule]]\nraw = {dtype = \"f32\", shape = \"4x4\"}", "line 2", "shape"},
+           {"[[rule]]\nraw = {dtype = \"f32\", shape = [9223372036854775807, 9]}", "line 2", "shape"},
+           {"[[rule]]\nraw = {dtype = \"f32\", shape = [4], big_endian = 1}", "line 2", "true or false"},
+           {"[[rule]]\nraw = {dtype = \"f32\", shape = [4], bigendian = true}", "line 2", "'big_endian'"},
+           {"[[rule]]\nraw = 4", "line 2", "table"},
+       }) {
+    auto result = Policy::parse(each.text);
+    ASSERT_FALSE(result.ok()) << each.text;
+    EXPECT_EQ(result.error().code, EINVAL);
+    EXPECT_NE(result.error().text.find(each.line), std::string::npos) << each.text << ": " << result.error().text;
+    EXPECT_NE(result.error().text.find(each.part), std::string::npos) << each.text << ": " << result.error().text;
+  }
+}
+
+}  // namespace
+}  // namespace varve::fs
