@@ -1,0 +1,152 @@
+// What parses untrusted text and bytes inside the daemon, or in a worker without the HDF5 library. The first byte of an
+// input says for whom the rest is.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "fs/formats/check.h"
+#include "fs/formats/npy.h"
+#include "fs/formats/raw.h"
+#include "fs/formats/worker_protocol.h"
+#include "fs/policy.h"
+
+namespace varve::fs {
+namespace {
+
+/// An input that breaks a promise ends the program.
+void must(bool holds, const char* promise) {
+  if (!holds) {
+    std::fprintf(stderr, "broken: %s\n", promise);
+    std::abort();
+  }
+}
+
+class SpanView : public FileView {
+ public:
+  explicit SpanView(std::span<const std::byte> bytes) : bytes_(bytes) {}
+  uint64_t size() const override { return bytes_.size(); }
+  Result<size_t> read(uint64_t offset, std::span<std::byte> out) override {
+    if (offset >= bytes_.size()) {
+      return size_t{0};
+    }
+    size_t count = std::min<uint64_t>(out.size(), bytes_.size() - offset);
+    std::memcpy(out.data(), bytes_.data() + offset, count);
+    return count;
+  }
+
+ private:
+  std::span<const std::byte> bytes_;
+};
+
+void fuzz_npy(std::span<const std::byte> bytes) {
+  SpanView file(bytes);
+  auto result = recognise_npy(file);
+  if (result.ok() && *result) {
+    must(check_arrays(**result, bytes.size()).ok(), "npy arrays are consistent");
+    auto back = deserialise(serialise(**result));
+    must(back.ok() && back->arrays == (*result)->arrays, "a result survives its serialisation");
+  }
+}
+
+/// A name, a line break, and the file.
+void fuzz_raw(std::string_view text) {
+  std::string_view name = text.substr(0, text.find('\n'));
+  std::string_view rest = text.substr(std::min(text.size(), name.size() + 1));
+  SpanView file(std::as_bytes(std::span(rest)));
+  auto result = recognise_raw(name, file, std::nullopt);
+  must(result.ok(), "a name alone is never an error");
+  must(!*result || check_arrays(**result, rest.size()).ok(), "raw arrays are consistent");
+}
+
+void fuzz_deserialise(std::span<const std::byte> bytes) {
+  auto result = deserialise(bytes);
+  if (!result.ok()) {
+    must(result.error().code == EBADMSG, "a bad answer is EBADMSG");
+    return;
+  }
+  for (const ArrayRegion& array : result->arrays) {
+    must(check_array(array).ok(), "deserialised arrays are consistent");
+  }
+  auto again = serialise(*result);
+  must(std::equal(again.begin(), again.end(), bytes.begin(), bytes.end()), "one result has one form");
+}
+
+void fuzz_policy(std::string_view text) {
+  auto policy = Policy::parse(text);
+  if (!policy.ok()) {
+    must(policy.error().code == EINVAL && !policy.error().text.empty(), "a refusal has a reason");
+    return;
+  }
+  FilePolicy file = policy->for_file("a/b.h5", codec::Bound{codec::BoundMode::relative, 0.5});
+  auto back = FilePolicy::parse(file.serialise());
+  must(back.ok() && back->serialise() == file.serialise(), "a file policy survives its text");
+}
+
+void fuzz_file_policy(std::string_view text) {
+  auto policy = FilePolicy::parse(text);
+  if (policy.ok()) {
+    auto back = FilePolicy::parse(policy->serialise());
+    must(back.ok() && back->serialise() == policy->serialise(), "a file policy survives its text");
+  }
+}
+
+/// A pattern, a line break, and a text.
+void fuzz_glob(std::string_view text) {
+  std::string_view pattern = text.substr(0, text.find('\n'));
+  std::string_view rest = text.substr(std::min(text.size(), pattern.size() + 1));
+  bool valid = check_glob(pattern).ok();
+  bool matches = glob_match(pattern, rest);
+  must(valid || !matches, "a bad pattern matches nothing");
+  must(!valid || glob_match(std::string(pattern) + "**", std::string(rest)) || !matches,
+       "two more stars match no less");
+}
+
+void fuzz_protocol(std::span<const std::byte> bytes) {
+  auto request = decode_request(bytes);
+  if (request.ok()) {
+    auto again = encode(*request);
+    must(std::equal(again.begin(), again.end(), bytes.begin(), bytes.end()), "one request has one form");
+  }
+  auto range = decode_range(bytes);
+  must(!range.ok() || range->length <= kLongestRead, "ranges are limited");
+  must(decode_error(bytes).code > 0, "an error has a code");
+}
+
+}  // namespace
+}  // namespace varve::fs
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace varve::fs;
+  if (size == 0) {
+    return 0;
+  }
+  std::span<const std::byte> bytes(reinterpret_cast<const std::byte*>(data) + 1, size - 1);
+  std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
+  switch (data[0]) {
+    case 'n':
+      fuzz_npy(bytes);
+      break;
+    case 'r':
+      fuzz_raw(text);
+      break;
+    case 'd':
+      fuzz_deserialise(bytes);
+      break;
+    case 'p':
+      fuzz_policy(text);
+      break;
+    case 'f':
+      fuzz_file_policy(text);
+      break;
+    case 'g':
+      fuzz_glob(text);
+      break;
+    case 'w':
+      fuzz_protocol(bytes);
+      break;
+    default:
+      break;
+  }
+  return 0;
+}
