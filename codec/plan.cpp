@@ -145,8 +145,8 @@ class Planner {
     const double most = std::max(std::fabs(scan_.rest_min), std::fabs(scan_.rest_max));
     const bool wide = spec_.dtype == DType::f64;
     const double largest = wide ? std::numeric_limits<double>::max() : double{std::numeric_limits<float>::max()};
-    // A bound beyond twice every magnitude rounds everything to the prediction: no need for larger numbers.
-    const double useful = std::min({bound, 2 * (most / largest < 0.25 ? most : largest / 4), largest / 16});
+    // A bound beyond eight times every magnitude makes every code 0 on every level: no need for larger numbers.
+    const double useful = std::min({bound, most < largest / 128 ? 8 * most : largest / 16, largest / 16});
     const double unit = most > 0 ? std::ldexp(1.0, std::ilogb(most) - (wide ? 52 : 23)) : 0;
     const double quantum = 2 * useful * (1 - shrink(1.5 * unit / useful));
     const double least = wide ? double{std::numeric_limits<double>::min()} : double{std::numeric_limits<float>::min()};
