@@ -109,6 +109,23 @@ Status gather_box(const ArrayRegion& region, const Box& box, const ReadContent& 
 
 namespace {
 
+/// Cuts the shape along the slowest axis to what the file stores (a dataset is often declared long before it is
+/// filled). False: so little of it is stored that it is cheaper kept as bytes.
+bool worth_encoding(ArrayRegion& region) {
+  constexpr uint64_t kSparse = 4;
+  uint64_t stored = 0;
+  uint64_t slowest = 0;
+  for (const ChunkPlace& place : region.chunks) {
+    const ChunkGeometry geometry(region, place.chunk);
+    stored += element_count(geometry.valid());
+    slowest = region.shape.empty() ? 0 : std::max(slowest, geometry.origin()[0] + geometry.valid()[0]);
+  }
+  if (!region.shape.empty() && region.chunk_shape != region.shape) {
+    region.shape[0] = slowest;
+  }
+  return stored > 0 && element_count(region.shape) / kSparse <= stored;
+}
+
 /// Copies what falls into [begin, begin + out.size()) of the bytes stream of the padding of one chunk of an array.
 Status read_padding_bytes(const ArrayRegion& region, const Extent& extent, const ReadContent& read, uint64_t begin,
                           std::span<std::byte> out) {
@@ -191,7 +208,9 @@ Result<Layout> Sealer::recognise(const SealJob& job, bool require_arrays) {
   }
   layout.format = (*found)->format;
   for (ArrayRegion& region : (*found)->arrays) {
-    layout.arrays.push_back({.region = std::move(region), .bound = {}, .why = {}, .codec = {}});
+    if (worth_encoding(region)) {
+      layout.arrays.push_back({.region = std::move(region), .bound = {}, .why = {}, .codec = {}});
+    }
   }
   return layout;
 }

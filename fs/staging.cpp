@@ -58,7 +58,9 @@ Status Staging::read(uint64_t offset, std::span<std::byte> out) {
     got = std::min<uint64_t>(out.size(), memory_.size() - offset);
     std::memcpy(out.data(), memory_.data() + offset, got);
   }
-  std::memset(out.data() + got, 0, out.size() - got);
+  if (got < out.size()) {
+    std::memset(out.data() + got, 0, out.size() - got);
+  }
   return {};
 }
 
