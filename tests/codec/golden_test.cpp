@@ -1,1 +1,102 @@
-int dummy_golden;
+// Headers and records of every format version must decode to the same bytes for ever. To add a version, run with
+// VARVE_WRITE_GOLDEN=1 after the format's version number was raised; never rewrite an old file.
+#include <filesystem>
+#include <fstream>
+
+#include "codec/bytes.h"
+#include "tests/codec/arrays.h"
+
+namespace varve::codec::testing {
+namespace {
+
+const std::filesystem::path kFolder = VARVE_GOLDEN;
+
+struct Case {
+  const char* name;
+  DType type;
+  Extents shape;
+  Content content;
+  Bound bound;
+};
+
+/// A file holds: varint-framed header, decoded bytes, then (level, brick, record) until the end.
+void write_case(const std::filesystem::path& path, const Case& one) {
+  const Array array = make_array(one.type, one.shape, one.content, one.bound, 99);
+  const auto codec = ArrayCodec::plan(array.spec, reader_of(array));
+  ASSERT_TRUE(codec.ok());
+  const auto store = encode_all(*codec, array);
+  const auto decoded = decode_all(*codec, *store);
+  ASSERT_TRUE(decoded.ok());
+  ByteWriter out;
+  const auto framed = [&](const Bytes& bytes) {
+    out.put_varint(bytes.size());
+    out.put_bytes(bytes);
+  };
+  framed(codec->header());
+  framed(encode_bytes(*decoded));
+  for (const auto& [id, record] : *store) {
+    out.put_u8(id.first);
+    out.put_varint(id.second);
+    framed(record);
+  }
+  const Bytes bytes = out.take();
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+}
+
+void read_case(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  ByteReader in(std::as_bytes(std::span(text)));
+  const auto codec = ArrayCodec::parse(in.get_bytes(in.get_varint()));
+  ASSERT_TRUE(codec.ok()) << codec.error().text;
+  Bytes expected(element_count(codec->shape()) * element_size(codec->dtype()));
+  ASSERT_TRUE(decode_bytes(in.get_bytes(in.get_varint()), expected).ok());
+  Store store;
+  while (in.left() > 0 && !in.failed()) {
+    const uint8_t level = in.get_u8();
+    const uint64_t brick = in.get_varint();
+    const auto record = in.get_bytes(in.get_varint());
+    store[{level, brick}] = Bytes(record.begin(), record.end());
+  }
+  ASSERT_FALSE(in.failed());
+  const auto decoded = decode_all(*codec, store);
+  ASSERT_TRUE(decoded.ok()) << decoded.error().text;
+  EXPECT_TRUE(*decoded == expected);
+}
+
+const std::vector<Case>& cases() {
+  static const std::vector<Case> all = {
+      {"v1_f32_waves_rel", DType::f32, {33, 40, 21}, Content::waves, {BoundMode::relative, 1e-3}},
+      {"v1_f32_mask_abs", DType::f32, {90, 110}, Content::mask, {BoundMode::absolute, 1e-2}},
+      {"v1_f64_specials_rel", DType::f64, {3, 60, 30}, Content::specials, {BoundMode::relative, 1e-2}},
+      {"v1_f64_waves_lossless", DType::f64, {12, 20, 22}, Content::waves, {}},
+      {"v1_i16_steps_lossless", DType::i16, {100, 90}, Content::steps, {}},
+      {"v1_f16_noise_lossless", DType::f16, {5000}, Content::noise, {}},
+      {"v1_u8_tiny", DType::u8, {3}, Content::ramp, {}},
+      {"v1_i64_ramp_lossless", DType::i64, {9000}, Content::ramp, {}},
+      {"v1_f32_tiny_abs", DType::f32, {40, 50}, Content::waves, {BoundMode::absolute, 1e-3}}};
+  return all;
+}
+
+TEST(Golden, OldFilesDecodeToTheSameBytes) {
+  if (std::getenv("VARVE_WRITE_GOLDEN") != nullptr) {
+    std::filesystem::create_directories(kFolder);
+    for (const Case& one : cases()) {
+      const auto path = kFolder / (std::string(one.name) + ".bin");
+      if (!std::filesystem::exists(path)) {
+        write_case(path, one);
+      }
+    }
+  }
+  size_t seen = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(kFolder)) {
+    SCOPED_TRACE(entry.path().string());
+    read_case(entry.path());
+    ++seen;
+  }
+  EXPECT_GE(seen, cases().size());
+}
+
+}  // namespace
+}  // namespace varve::codec::testing
