@@ -207,7 +207,7 @@ class Comparer {
   }
 
   static Status fill(fs::FileView& file, uint64_t offset, size_t count, std::vector<std::byte>& buffer) {
-    buffer.resize(kPiece);
+    buffer.resize(std::max(buffer.size(), count));
     VARVE_ASSIGN(const size_t got, file.read(offset, std::span(buffer).first(count)));
     if (got != count) {
       return Error{EIO, fmt::format("a file became shorter while it was read: {} bytes at {} are missing", count - got,

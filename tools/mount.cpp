@@ -83,8 +83,8 @@ Status serve(const MountSettings& settings, const Ready& ready) {
     return session.error();
   }
   file_system->attach(&(*session)->kernel_cache());
-  fs::log_line(fs::LogLevel::info, fmt::format("mounted {} on {}", settings.store, settings.directory));
   ready();
+  fs::log_line(fs::LogLevel::info, fmt::format("mounted {} on {}", settings.store, settings.directory));
   const Status served = (*session)->serve();
   const Status shut = file_system->shut_down();
   for (const Status& status : {served, shut}) {
