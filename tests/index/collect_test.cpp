@@ -97,6 +97,7 @@ TEST_F(Collect, ReadersNeverNoticeIt) {
     }
   }
   std::vector<std::thread> readers;
+  readers.reserve(2);
   for (int t = 0; t < 2; ++t) {
     readers.emplace_back([&] {
       while (!stop) {

@@ -120,7 +120,7 @@ class BadFileSystem final : public rocksdb::FileSystemWrapper {
                                     rocksdb::IODebugContext* context) override {
     ++trouble_->opened;
     std::unique_ptr<rocksdb::FSWritableFile> file;
-    const auto status = target()->NewWritableFile(name, options, &file, context);
+    rocksdb::IOStatus status = target()->NewWritableFile(name, options, &file, context);
     if (status.ok()) {
       *result = std::make_unique<BadWritable>(std::move(file), trouble_);
     }

@@ -119,12 +119,14 @@ TEST_F(Records, SharedOnesSurviveTheirOrigin) {
   batch.release(origin);
   ASSERT_OK(index_->commit(std::move(batch), Durability::synced));
   EXPECT_EQ(index_->statistics()->pack_bytes, pack_bytes) << "sharing copied";
+  const ObjectId copy = (*writer)->object();
+  writer->reset();
   ASSERT_OK(index_->collect());
   reopen();
   ASSERT_OK(index_->collect());
   EXPECT_EQ(index_->record(origin, large).error().code, ENOENT);
-  EXPECT_EQ(*index_->record((*writer)->object(), small), a);
-  EXPECT_EQ(*index_->record((*writer)->object(), moved), b);
+  EXPECT_EQ(*index_->record(copy, small), a);
+  EXPECT_EQ(*index_->record(copy, moved), b);
 }
 
 TEST_F(Records, ReferencesKeepAnObject) {

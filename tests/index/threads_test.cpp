@@ -7,13 +7,6 @@
 
 #include "tests/index/support.h"
 
-#if defined(__SANITIZE_THREAD__)
-// RocksDB is the distribution's, not compiled for the sanitizer, which therefore sees only half of its locks.
-extern "C" const char* __tsan_default_suppressions() {  // NOLINT: the sanitizer's own name
-  return "called_from_lib:librocksdb.so\nrace:librocksdb.so\nmutex:librocksdb.so\n";
-}
-#endif
-
 namespace varve::index::testing {
 namespace {
 
