@@ -253,6 +253,19 @@ std::string_view cut(std::string_view& rest, char separator) {
   return head;
 }
 
+/// TOML allows no control characters, and the library's parser ends the program on some of them.
+Status check_characters(std::string_view toml) {
+  size_t line = 1;
+  for (char c : toml) {
+    line += c == '\n' ? 1 : 0;
+    if ((static_cast<unsigned char>(c) < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == 0x7f) {
+      return at_line(line, fmt::format("the control character \\x{:02x} is not allowed; remove it",
+                                       static_cast<unsigned char>(c)));
+    }
+  }
+  return {};
+}
+
 Result<RawHint> parse_raw_line(std::string_view line, std::string_view rest) {
   RawHint hint;
   auto dtype = codec::parse_dtype(cut(rest, ' '));
@@ -302,6 +315,7 @@ Result<FilePolicy> FilePolicy::parse(std::string_view text) {
 }
 
 Result<Policy> Policy::parse(std::string_view toml) {
+  VARVE_TRY(check_characters(toml));
   try {
     toml::table root = toml::parse(toml);
     Policy policy;
