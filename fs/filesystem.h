@@ -22,6 +22,7 @@ struct FileSystemOptions {
 /// `create` starts threads; shut_down() ends them. The KernelCache may be attached later, before the first request.
 class FileSystem : public Operations {
  public:
+  using Operations::create;
   /// Takes the index; recovers what staging holds from an earlier run.
   static Result<std::unique_ptr<FileSystem>> create(std::unique_ptr<index::Index> index,
                                                     const FileSystemOptions& options);

@@ -201,12 +201,11 @@ TEST(Chunks, PaddingAndRangesMatchElementByElement) {
       ASSERT_EQ(geometry.padding_before(element_count(geometry.shape())), padding);
     }
     std::set<uint64_t> visited;
-    for_each_file_range(region, {Extents(region.shape.size(), 0), region.shape},
-                        [&](uint64_t offset, uint64_t length) {
-                          for (uint64_t i = 0; i < length; i += element) {
-                            EXPECT_TRUE(visited.insert(offset + i).second);
-                          }
-                        });
+    for_each_file_range(region, {Extents(region.shape.size(), 0), region.shape}, [&](uint64_t offset, uint64_t length) {
+      for (uint64_t i = 0; i < length; i += element) {
+        EXPECT_TRUE(visited.insert(offset + i).second);
+      }
+    });
     ASSERT_EQ(visited, element_bytes);
   }
 }
