@@ -15,6 +15,7 @@ void FrequencyTable::finish() {
   unsigned sum = 0;
   for (unsigned token = 0; token < kTokens; ++token) {
     start[token] = static_cast<uint16_t>(sum);
+    reciprocal[token] = frequency[token] != 0 ? (uint64_t{1} << 44) / frequency[token] + 1 : 0;
     for (unsigned k = 0; k < frequency[token]; ++k) {
       decode[sum + k] = token | static_cast<uint32_t>(frequency[token]) << 8 | k << 20;
     }
@@ -58,7 +59,8 @@ void rans_encode(const TableSet& tables, std::span<const Segment> segments, cons
         words.push_back(static_cast<uint16_t>(x));
         x >>= 16;
       }
-      x = (x / frequency << kProbabilityBits) + x % frequency + t.start[token];
+      const auto quotient = static_cast<uint32_t>(x * t.reciprocal[token] >> 44);
+      x = (quotient << kProbabilityBits) + (x - quotient * frequency) + t.start[token];
     }
     end = begin;
   }

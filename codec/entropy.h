@@ -63,6 +63,8 @@ struct FrequencyTable {
   std::array<uint16_t, kTokens> frequency{};
   std::array<uint16_t, kTokens> start{};
   unsigned implied = kTokenZero;  ///< the token whose frequency is what the others leave
+  /// floor(x / frequency) = x * reciprocal >> 44 for x < frequency << 20.
+  std::array<uint64_t, kTokens> reciprocal{};
   /// Per slot: token | frequency << 8 | (slot - start) << 20.
   std::vector<uint32_t> decode;
   void finish();

@@ -10,8 +10,9 @@ namespace varve::codec {
 
 namespace {
 
-constexpr uint64_t kTrialElements = uint64_t{1} << 17;
-constexpr uint64_t kSampleElements = uint64_t{1} << 21;  ///< arrays up to here build their tables from every point
+constexpr uint64_t kTrialElements = uint64_t{1} << 16;
+constexpr uint64_t kSampleElements = uint64_t{1} << 20;  ///< arrays up to here build their tables from every point
+constexpr uint64_t kSampleTiles = 4;
 
 Status check_spec(const ArraySpec& spec) {
   if (element_size(spec.dtype) == 0) {
@@ -286,19 +287,22 @@ class Planner {
       return {};
     }
     const Geometry& geometry = base_.geometry;
-    const bool all = element_count(spec_.shape) <= kSampleElements;
     const uint64_t tiles = geometry.tile_count();
-    const uint64_t tile_step = all ? 1 : std::max<uint64_t>(1, (tiles + 2) / 4);
+    const uint64_t count = element_count(spec_.shape);
+    const bool all = count <= kSampleElements;
+    const uint64_t tile_step = all ? 1 : std::max<uint64_t>(1, tiles / kSampleTiles);
+    // Every so many-th brick, so that about kSampleElements are looked at in all.
+    const uint64_t in_sampled_tiles = count / tile_step;
+    const uint64_t brick_step = std::max<uint64_t>(1, in_sampled_tiles / kSampleElements);
     Tally tally;
     Bytes data;
     size_t plain = 0;
-    for (uint64_t tile = tile_step / 2; tile < tiles; tile += tile_step) {
+    for (uint64_t tile = all ? 0 : tile_step / 2; tile < tiles; tile += tile_step) {
       const Box box = geometry.tile_box(tile);
       data.resize(element_count(box.shape) * element_size(spec_.dtype));
       VARVE_TRY(read_(box, data.data()));
-      const size_t bricks = geometry.bricks_of(tile).size();
-      tally_tile(base_, tile, data.data(), all ? 1 : std::max<size_t>(1, bricks / 3), tally);
-      if (element_count(spec_.shape) <= 16 * kTinyArray) {
+      tally_tile(base_, tile, data.data(), brick_step, tally);
+      if (count <= 16 * kTinyArray) {
         plain += elements_size(base_, tile, data.data());
       }
     }

@@ -163,37 +163,62 @@ void LevelStep<W>::predict_row(unsigned c, size_t batch, size_t z, size_t y, W* 
       rows[count++] = row;
     }
   }
-  size_t first = 0;
-  size_t last = m;
-  if (odd(c, 2)) {
-    const Plane<W>& source = planes_[c ^ 1U];
-    first = std::min<size_t>(m, source.begin[2] < 0 ? 0 : 1);
-    last = std::max(first, std::min(m, source.end[2] > 2 ? static_cast<size_t>(source.end[2] - 2) : 0));
-    W* row = memory_.row[count].data();
-    axis_row(taps_for(true, true, true, cubic_), source.value + source.at(batch, z, y) + first, 1, last - first,
-             row + first);
-    rows[count++] = row;
-  } else if (count == 0) {
-    last = 0;
+  if (!odd(c, 2)) {
+    combine(rows, count, 0, m, out);
+    if (count == 0) {
+      for (size_t i = 0; i < m; ++i) {
+        out[i] = predict_point(c, batch, {z, y, i});
+      }
+    }
+    return;
   }
+  const Plane<W>& source = planes_[c ^ 1U];
+  const size_t two_sided = std::min(m, source.end[2] > 1 ? static_cast<size_t>(source.end[2] - 1) : 0);
+  W* row = memory_.row[count].data();
+  line_row(source, source.value + source.at(batch, z, y), two_sided, row);
+  rows[count] = row;
+  combine(rows, count + 1, 0, two_sided, out);
+  combine(rows, count, two_sided, m, out);
+  for (size_t i = two_sided; i < m && count == 0; ++i) {
+    out[i] = predict_point(c, batch, {z, y, i});
+  }
+}
+
+/// Axis values along x of the first `count` points of a row, all two-sided.
+template <typename W>
+void LevelStep<W>::line_row(const Plane<W>& source, const W* b, size_t count, W* out) const {
+  const auto edge = [&](size_t i) {
+    const auto has = neighbours(source, 2, i);
+    const Taps taps = taps_for(has.a, has.c, has.d, cubic_);
+    const W* p = b + i;
+    out[i] = axis_value(taps, taps.a != 0 ? p[-1] : *p, *p, p[1], taps.d != 0 ? p[2] : *p);
+  };
+  const size_t first = std::min<size_t>(count, source.begin[2] < 0 ? 0 : 1);
+  const size_t last = std::max(first, std::min(count, source.end[2] > 2 ? static_cast<size_t>(source.end[2] - 2) : 0));
+  for (size_t i = 0; i < first; ++i) {
+    edge(i);
+  }
+  axis_row(taps_for(true, true, true, cubic_), b + first, 1, last - first, out + first);
+  for (size_t i = last; i < count; ++i) {
+    edge(i);
+  }
+}
+
+/// out[i] = the mean of `count` rows (0 to 3) for begin <= i < end.
+template <typename W>
+void LevelStep<W>::combine(const std::array<const W*, 3>& rows, unsigned count, size_t begin, size_t end, W* out) {
   if (count == 1) {
-    for (size_t i = first; i < last; ++i) {
+    for (size_t i = begin; i < end; ++i) {
       out[i] = finite_or_zero(mean_of(rows[0][i]));
     }
   } else if (count == 2) {
-    for (size_t i = first; i < last; ++i) {
+    for (size_t i = begin; i < end; ++i) {
       out[i] = finite_or_zero(mean_of(rows[0][i], rows[1][i]));
     }
   } else if (count == 3) {
-    for (size_t i = first; i < last; ++i) {
+    for (size_t i = begin; i < end; ++i) {
       out[i] = finite_or_zero(mean_of(rows[0][i], rows[1][i], rows[2][i]));
     }
-  }
-  for (size_t i = 0; i < first; ++i) {
-    out[i] = predict_point(c, batch, {z, y, i});
-  }
-  for (size_t i = last; i < m; ++i) {
-    out[i] = predict_point(c, batch, {z, y, i});
   }
 }
 

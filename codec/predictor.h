@@ -118,6 +118,8 @@ class LevelStep {
     return {i - 1 >= source.begin[axis], i + 1 < source.end[axis], i + 2 < source.end[axis]};
   }
   W predict_point(unsigned c, size_t batch, const std::array<size_t, 3>& index) const;
+  void line_row(const Plane<W>& source, const W* b, size_t count, W* out) const;
+  static void combine(const std::array<const W*, 3>& rows, unsigned count, size_t begin, size_t end, W* out);
   void axis_row(const Taps& taps, const W* b, ptrdiff_t step, size_t m, W* out) const;
   void add_activity(const Plane<W>& source, unsigned axis, size_t batch, const std::array<size_t, 3>& index, size_t m,
                     uint16_t* sums) const;

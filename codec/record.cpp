@@ -93,15 +93,11 @@ Bytes Emitter::finish(const TableSet& tables, size_t element_size) {
   if (all_zero()) {
     return {static_cast<std::byte>(Method::zero)};
   }
-  double cost = 0;
-  size_t at = 0;
-  for (const Segment& segment : segments_) {
-    for (size_t i = 0; i < segment.count; ++i, ++at) {
-      const unsigned frequency = tables.table(segment.context_base + contexts_[at]).frequency[tokens_[at]];
-      cost += static_cast<double>(kProbabilityBits + 1 - static_cast<unsigned>(std::bit_width(frequency)));
-    }
-  }
-  const unsigned lanes = lanes_for(static_cast<size_t>(cost / 8) + extra_bits_ / 8 + exact_.size());
+  // A rough guess of the size is enough: about six bits a token that is not zero, and little for the others.
+  const auto others =
+      size_ - static_cast<size_t>(std::count(tokens_.begin(), tokens_.begin() + static_cast<ptrdiff_t>(size_),
+                                             static_cast<uint8_t>(kTokenZero)));
+  const unsigned lanes = lanes_for(others * 6 / 8 + size_ / 64 + extra_bits_ / 8 + exact_.size());
   unsigned flags = static_cast<unsigned>(std::bit_width(lanes)) - 1;
   flags |= extra_bits_ > 0 ? kHasExtra : 0U;
   flags |= exact_.empty() ? 0U : kHasExact;

@@ -392,7 +392,8 @@ void tally_tile(const Settings& settings, uint64_t tile, const std::byte* data, 
   with_encoder(settings, data, &tally, [&](auto& encoder) {
     encoder.coarse(layout, false);
     const std::vector<uint64_t> bricks = geometry.bricks_of(tile);
-    for (size_t i = brick_step / 2; i < bricks.size() && geometry.coarse_shift > 0; i += brick_step) {
+    const size_t step = std::min(brick_step, bricks.size());
+    for (size_t i = step / 2; i < bricks.size() && geometry.coarse_shift > 0; i += step) {
       const Box part = geometry.brick_box(bricks[i]);
       encoder.brick(geometry.layout(part, box), coarse_origin(geometry, part, box), false);
     }
