@@ -3,144 +3,15 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/limits.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
 #include <limits>
-#include <memory>
 
-#include "fs/log.h"
+#include "fs/fuse_reply.h"
 
 namespace varve::fs {
 namespace {
-
-RequestContext& context_of(fuse_req_t request) { return *static_cast<RequestContext*>(fuse_req_userdata(request)); }
-
-Operations& operations_of(fuse_req_t request) { return *context_of(request).operations; }
-
-Caller caller_of(fuse_req_t request) {
-  const fuse_ctx* context = fuse_req_ctx(request);
-  return {.uid = context->uid, .gid = context->gid, .umask = context->umask, .pid = context->pid};
-}
-
-/// Answers with the errno. Damage and broken disks are for the operator's eyes; the rest is what programs do all day.
-void reply_error(fuse_req_t request, std::string_view operation, const Error& error) {
-  const int code = error.code > 0 ? error.code : EIO;
-  log_line(code == EIO ? LogLevel::error : LogLevel::debug, fmt::format("{}: {}", operation, error.text));
-  fuse_reply_err(request, code);
-}
-
-void reply_status(fuse_req_t request, std::string_view operation, const Status& status) {
-  if (status.ok()) {
-    fuse_reply_err(request, 0);
-  } else {
-    reply_error(request, operation, status.error());
-  }
-}
-
-/// A buffer for replies, one a thread and kept by it: fresh pages cost more than the copy into them. Aligned to, and at
-/// least as large as, a huge page.
-class ReplyBuffer {
- public:
-  /// `size` bytes, or nullptr when memory is out. What the buffer held is lost when it grows.
-  char* get(size_t size) {
-    if (size > capacity_) {
-      memory_.reset();
-      capacity_ = 0;
-      const size_t rounded = (size + kHugePage - 1) / kHugePage * kHugePage;
-      memory_.reset(static_cast<char*>(std::aligned_alloc(kHugePage, rounded)));
-      if (memory_ == nullptr) {
-        return nullptr;
-      }
-      madvise(memory_.get(), rounded, MADV_HUGEPAGE);  // a wish: works as well without
-      capacity_ = rounded;
-    }
-    return memory_.get();
-  }
-
- private:
-  static constexpr size_t kHugePage = size_t{2} << 20;
-  struct Free {
-    void operator()(char* memory) const { std::free(memory); }
-  };
-  std::unique_ptr<char, Free> memory_;
-  size_t capacity_ = 0;
-};
-
-ReplyBuffer& reply_buffer() {
-  thread_local ReplyBuffer buffer;
-  return buffer;
-}
-
-timespec timespec_of(const Time& time) {
-  return {.tv_sec = static_cast<time_t>(time.seconds), .tv_nsec = static_cast<int64_t>(time.nanoseconds)};
-}
-
-Time time_of(const timespec& time) {
-  return {.seconds = time.tv_sec, .nanoseconds = static_cast<uint32_t>(time.tv_nsec)};
-}
-
-struct stat stat_of(const Attributes& attributes) {
-  struct stat result {};
-  result.st_ino = attributes.inode;
-  result.st_mode = attributes.mode;
-  result.st_uid = attributes.uid;
-  result.st_gid = attributes.gid;
-  result.st_nlink = attributes.links;
-  result.st_rdev = attributes.device;
-  result.st_size = static_cast<off_t>(attributes.size);
-  result.st_blocks = static_cast<blkcnt_t>(attributes.blocks);
-  result.st_blksize = static_cast<blksize_t>(attributes.block_size);
-  result.st_atim = timespec_of(attributes.accessed);
-  result.st_mtim = timespec_of(attributes.modified);
-  result.st_ctim = timespec_of(attributes.changed);
-  return result;
-}
-
-double timeout_of(fuse_req_t request, const Attributes& attributes) {
-  return attributes.cacheable ? context_of(request).attribute_timeout : 0;
-}
-
-fuse_entry_param entry_of(fuse_req_t request, const Entry& entry) {
-  fuse_entry_param result{};
-  result.ino = entry.attributes.inode;
-  result.attr = stat_of(entry.attributes);
-  result.attr_timeout = timeout_of(request, entry.attributes);
-  result.entry_timeout = result.attr_timeout;
-  return result;
-}
-
-/// Answers with an entry. A reply that does not arrive (the caller's gone) leaves no count behind.
-void reply_entry(fuse_req_t request, std::string_view operation, const Result<Entry>& entry) {
-  if (!entry.ok()) {
-    reply_error(request, operation, entry.error());
-    return;
-  }
-  Operations& operations = operations_of(request);
-  const fuse_entry_param parameters = entry_of(request, *entry);
-  if (fuse_reply_entry(request, &parameters) != 0) {
-    operations.forget(entry->attributes.inode, 1);
-  }
-}
-
-void reply_attributes(fuse_req_t request, std::string_view operation, const Result<Attributes>& attributes) {
-  if (!attributes.ok()) {
-    reply_error(request, operation, attributes.error());
-    return;
-  }
-  const struct stat status = stat_of(*attributes);
-  fuse_reply_attr(request, &status, timeout_of(request, *attributes));
-}
-
-void set_open(fuse_file_info* info, const OpenFile& file) {
-  info->fh = file.handle;
-  info->keep_cache = file.keep_cache ? 1 : 0;
-  info->direct_io = file.direct_io ? 1 : 0;
-}
 
 // --- names and attributes -------------------------------------------------------------------------------------------
 
@@ -238,6 +109,12 @@ void handle_rename(fuse_req_t request, fuse_ino_t parent, const char* name, fuse
                operations_of(request).rename(caller_of(request), parent, name, new_parent, new_name, flags));
 }
 
+void set_open(fuse_file_info* info, const OpenFile& file) {
+  info->fh = file.handle;
+  info->keep_cache = file.keep_cache ? 1 : 0;
+  info->direct_io = file.direct_io ? 1 : 0;
+}
+
 // --- files ----------------------------------------------------------------------------------------------------------
 
 void handle_open(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) {
@@ -270,7 +147,7 @@ void handle_create(fuse_req_t request, fuse_ino_t parent, const char* name, mode
 }
 
 void handle_read(fuse_req_t request, fuse_ino_t /*inode*/, size_t size, off_t offset, fuse_file_info* info) {
-  char* buffer = reply_buffer().get(size);
+  char* buffer = reply_buffer(size);
   if (buffer == nullptr) {
     reply_error(request, "read", {ENOMEM, fmt::format("no memory for a reply of {} bytes", size)});
     return;
@@ -365,15 +242,8 @@ void handle_opendir(fuse_req_t request, fuse_ino_t inode, fuse_file_info* info) 
   }
 }
 
-struct stat stat_of(const DirectoryEntry& entry) {
-  struct stat result {};
-  result.st_ino = entry.inode;
-  result.st_mode = entry.type;
-  return result;
-}
-
 void handle_readdir(fuse_req_t request, fuse_ino_t /*inode*/, size_t size, off_t offset, fuse_file_info* info) {
-  char* buffer = reply_buffer().get(size);
+  char* buffer = reply_buffer(size);
   if (buffer == nullptr) {
     reply_error(request, "readdir", {ENOMEM, fmt::format("no memory for a reply of {} bytes", size)});
     return;
@@ -404,7 +274,7 @@ bool is_dot(std::string_view name) { return name == "." || name == ".."; }
 void handle_readdirplus(fuse_req_t request, fuse_ino_t inode, size_t size, off_t offset, fuse_file_info* info) {
   thread_local std::vector<DirectoryEntry> entries;
   entries.clear();
-  char* buffer = reply_buffer().get(size);
+  char* buffer = reply_buffer(size);
   if (buffer == nullptr) {
     reply_error(request, "readdir", {ENOMEM, fmt::format("no memory for a reply of {} bytes", size)});
     return;
