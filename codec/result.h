@@ -54,6 +54,7 @@ using Status = Result<void>;
 
 }  // namespace varve
 
+// NOLINTBEGIN(bugprone-macro-parentheses): declarations cannot stand in parentheses
 /// Returns the error of `expression` from the enclosing function, if it has one.
 #define VARVE_TRY(expression)                                   \
   do {                                                          \
@@ -74,3 +75,4 @@ using Status = Result<void>;
     return result.error();                                  \
   }                                                         \
   declaration = *std::move(result)
+// NOLINTEND(bugprone-macro-parentheses)
