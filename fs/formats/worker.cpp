@@ -16,6 +16,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <new>
 #include <utility>
 
 #include "fs/formats/check.h"
@@ -285,7 +286,14 @@ Result<std::optional<Recognised>> RecogniserPool::recognise(std::string_view nam
   request.cpu_milliseconds = static_cast<uint64_t>(state_->options.time_limit.count());
   request.hint = hint;
   std::unique_ptr<Worker> worker = state_->enter();
-  auto result = state_->run(worker, request, file);
+  auto result = [&]() -> Result<std::optional<Recognised>> {
+    try {
+      return state_->run(worker, request, file);
+    } catch (const std::bad_alloc&) {
+      worker.reset();  // in the middle of a conversation
+      return Error{ENOMEM, fmt::format("no memory to recognise {}; the file is kept as bytes", request.name)};
+    }
+  }();
   state_->leave(std::move(worker));
   return result;
 }

@@ -224,8 +224,6 @@ TEST(RecogniserPool, MemoryLimitMeansAnErrorNotACrashOfTheCaller) {
   ASSERT_GE(maker.dataset("a", {.shape = {300, 400}, .chunk = {1, 1}}), 0);
   maker.close();
   WorkerOptions options = good();
-  options.memory_limit = uint64_t{110} << 20;
-  RecogniserPool pool(options);
   MemoryView file(read_whole(folder.file("x.h5")));
   bool refused = false;
   for (uint64_t mib : {20, 40, 60, 80, 100, 120, 140, 2048}) {
