@@ -41,6 +41,7 @@ class Batch {
 
   void put_inode(const Inode& inode);
   void erase_inode(InodeNumber inode);  ///< with its extended attributes
+  /// The name must be free, or held under the same cookie: erase_dentry first when another entry has it.
   void put_dentry(InodeNumber parent, const Dentry& entry);
   void erase_dentry(InodeNumber parent, const Dentry& entry);
   void put_xattr(InodeNumber inode, std::string_view name, std::string_view value);
@@ -66,7 +67,7 @@ enum class Durability {
 };
 
 /// Writes the records of one object that is not visible yet. Thread-safe. Destroyed without publish: the records are
-/// removed.
+/// removed. Must be destroyed before its Index.
 class ObjectWriter {
  public:
   virtual ~ObjectWriter() = default;
@@ -122,6 +123,10 @@ class Index {
   virtual InodeNumber new_inode_number() = 0;
   virtual uint64_t new_cookie() = 0;
 
+  /// All of it or, on an error, nothing (ENOENT, EINVAL: an object that is not there or not pending; EROFS; ENOSPC,
+  /// EDQUOT, EIO of the disk). If only the sync failed, the batch is visible and may not survive a power cut. Packs of
+  /// the objects that it publishes are synced first, whatever `durability` is. After an error of the disk, later
+  /// commits work again as soon as the disk does.
   virtual Status commit(Batch batch, Durability durability) = 0;
   /// Everything committed so far is on the disk when this returns.
   virtual Status sync() = 0;

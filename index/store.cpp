@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <ctime>
+#include <filesystem>
 
 #include "index/keys.h"
 
@@ -24,7 +25,12 @@ Time now() {
 }  // namespace
 
 Result<std::unique_ptr<Index>> Index::open(const std::string& path, const IndexOptions& options) {
-  auto store = std::make_unique<Store>(path, options);
+  std::error_code code;
+  const auto absolute = std::filesystem::absolute(path, code);  // the process may change its directory later
+  if (path.empty() || code) {
+    return Error{path.empty() ? ENOENT : code.value(), fmt::format("'{}' is no path of a store", path)};
+  }
+  auto store = std::make_unique<Store>(absolute.string(), options);
   VARVE_TRY(store->start());
   return std::unique_ptr<Index>(std::move(store));
 }
@@ -90,6 +96,11 @@ Status Store::start() {
   VARVE_TRY(load_live_bytes());
   if (!options_.read_only) {
     VARVE_TRY(find_doomed());
+    for (const auto& [number, facts] : packs_->facts()) {
+      if (facts.live * 2 < facts.size) {
+        released_bytes_ += facts.size - facts.live;  // what earlier runs left to collect
+      }
+    }
     collector_ = std::thread([this] { run_collector(); });
   }
   return {};

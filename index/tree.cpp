@@ -25,7 +25,7 @@ constexpr uint64_t kReopenSpace = uint64_t{16} << 20;  // reopening writes a man
 constexpr std::chrono::milliseconds kReopenPause{500};
 constexpr std::chrono::seconds kDrainPatience{2};
 
-thread_local size_t reads_in_progress = 0;
+thread_local const Tree* reading = nullptr;  // the tree that this thread is in the middle of reading
 
 rocksdb::Slice slice(std::string_view text) { return {text.data(), text.size()}; }
 
@@ -126,16 +126,16 @@ Error from_rocksdb(const rocksdb::Status& status, std::string_view what, const s
 /// Keeps the database from being reopened while it is in use. A thread that already reads may read again at once.
 class Tree::Guard {
  public:
-  explicit Guard(Tree& tree) : tree_(tree) {
+  explicit Guard(Tree& tree) : tree_(tree), before_(reading) {
     std::unique_lock lock(tree.mutex_);
-    if (reads_in_progress == 0) {
+    if (reading != &tree) {
       tree.idle_.wait(lock, [&] { return !tree.reopening_; });
     }
     ++tree.users_;
-    ++reads_in_progress;
+    reading = &tree;
   }
   ~Guard() {
-    --reads_in_progress;
+    reading = before_;
     const std::lock_guard lock(tree_.mutex_);
     --tree_.users_;
     if (tree_.users_ == 0 && tree_.reopening_) {
@@ -147,6 +147,7 @@ class Tree::Guard {
 
  private:
   Tree& tree_;
+  const Tree* before_;
 };
 
 Tree::Tree(TreeOptions options) : options_(std::move(options)) {}

@@ -1,4 +1,6 @@
 // Records: inline and packed, shared, damaged, unpublished.
+#include <sys/stat.h>
+
 #include <fstream>
 #include <map>
 
@@ -295,6 +297,64 @@ TEST_F(Records, UnpublishedObjectsVanish) {
   }));
   EXPECT_EQ(rows, 0U);
   EXPECT_OK(index_->record(kept, key));
+}
+
+TEST_F(Records, FlippedBitsInTheDatabaseNeverGiveWrongData) {
+  std::map<ObjectId, Payload> objects;
+  std::map<InodeNumber, std::string> names;
+  for (uint64_t i = 0; i < 60; ++i) {
+    const Payload payload = bytes_of(i, 50 + i * 40);
+    objects[publish({{{1, 3, 0}, payload}}, numbered("layout", i))] = payload;
+    Inode inode;
+    inode.number = index_->new_inode_number();
+    inode.size = i;
+    names[inode.number] = numbered("name", i);
+    Batch batch;
+    batch.put_inode(inode);
+    batch.put_dentry(kRootInode, {names[inode.number], inode.number, S_IFREG, index_->new_cookie()});
+    ASSERT_OK(index_->commit(std::move(batch), Durability::buffered));
+  }
+  close();
+  std::vector<std::string> tables;
+  for (const auto& entry : std::filesystem::directory_iterator(directory_.store() + "/db")) {
+    if (entry.path().extension() == ".sst") {
+      tables.push_back(entry.path().string());
+    }
+  }
+  ASSERT_GE(tables.size(), 4U);
+  IndexOptions options = options_;
+  options.read_only = true;
+  int refused = 0;
+  int failed = 0;
+  for (int round = 0; round < 150; ++round) {
+    const std::string& table = tables[random_() % tables.size()];
+    const uint64_t offset = random_() % std::filesystem::file_size(table);
+    const int bit = static_cast<int>(random_() % 8);
+    flip_bit(table, offset, bit);
+    const auto opened = Index::open(directory_.store(), options);
+    if (opened.ok()) {
+      for (const auto& [object, payload] : objects) {
+        const auto back = (*opened)->record(object, {1, 3, 0});
+        const auto layout = (*opened)->layout(object);
+        ASSERT_TRUE(back.ok() ? *back == payload : back.error().code == EIO) << table << " byte " << offset;
+        ASSERT_TRUE(layout.ok() || layout.error().code == EIO) << table << " byte " << offset;
+        failed += back.ok() && layout.ok() ? 0 : 1;
+      }
+      for (const auto& [number, name] : names) {
+        const auto entry = (*opened)->lookup(kRootInode, name);
+        const auto inode = (*opened)->inode(number);
+        ASSERT_TRUE(entry.ok() ? entry->has_value() && (*entry)->inode == number : entry.error().code == EIO);
+        ASSERT_TRUE(inode.ok() ? inode->has_value() && (*inode)->number == number : inode.error().code == EIO);
+      }
+    } else {
+      EXPECT_EQ(opened.error().code, EIO) << opened.error().text;
+      ++refused;
+    }
+    flip_bit(table, offset, bit);
+  }
+  EXPECT_GT(failed + refused, 10);
+  EXPECT_LT(refused, 150);
+  open();
 }
 
 }  // namespace
