@@ -253,14 +253,26 @@ std::string_view cut(std::string_view& rest, char separator) {
   return head;
 }
 
-/// TOML allows no control characters, and the library's parser ends the program on some of them.
-Status check_characters(std::string_view toml) {
-  size_t line = 1;
-  for (char c : toml) {
-    line += c == '\n' ? 1 : 0;
-    if ((static_cast<unsigned char>(c) < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == 0x7f) {
-      return at_line(line, fmt::format("the control character \\x{:02x} is not allowed; remove it",
-                                       static_cast<unsigned char>(c)));
+/// What the TOML library's parser must not see, since it takes the absence for granted: control characters, which TOML
+/// does not allow either, and table headers whose name does not start as a name.
+Status check_text(std::string_view toml) {
+  constexpr std::string_view kNameStart = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-\"'";
+  for (size_t number = 1; !toml.empty(); ++number) {
+    std::string_view line = cut(toml, '\n');
+    for (char c : line) {
+      auto code = static_cast<unsigned char>(c);
+      if ((code < 0x20 && c != '\t' && c != '\r') || code == 0x7f) {
+        return at_line(number, fmt::format("the control character \\x{:02x} is not allowed; remove it", code));
+      }
+    }
+    size_t bracket = line.find_first_not_of(" \t");
+    if (bracket == std::string_view::npos || line[bracket] != '[') {
+      continue;
+    }
+    line.remove_prefix(bracket + (line.substr(bracket).starts_with("[[") ? 2 : 1));
+    size_t start = line.find_first_not_of(" \t");
+    if (start == std::string_view::npos || kNameStart.find(line[start]) == std::string_view::npos) {
+      return at_line(number, "a line that starts with '[' must be the header of a rule, [[rule]]");
     }
   }
   return {};
@@ -315,7 +327,7 @@ Result<FilePolicy> FilePolicy::parse(std::string_view text) {
 }
 
 Result<Policy> Policy::parse(std::string_view toml) {
-  VARVE_TRY(check_characters(toml));
+  VARVE_TRY(check_text(toml));
   try {
     toml::table root = toml::parse(toml);
     Policy policy;

@@ -169,9 +169,10 @@ TEST(Policy, RefusalsHaveTheLineTheReasonAndARemedy) {
   }
 }
 
-TEST(Policy, ControlCharactersAreRefusedBeforeTheTomlLibrarySeesThem) {
+TEST(Policy, WhatTheTomlLibraryTripsOverIsRefusedBefore) {
   for (std::string_view text :
-       {std::string_view("\n[\0\0[rule]]", 10), std::string_view("\n\x1b"), std::string_view("\n#\x7f")}) {
+       {std::string_view("\n[\0\0[rule]]", 10), std::string_view("\n\x1b"), std::string_view("\n#\x7f"),
+        std::string_view("\n[~x]"), std::string_view("\n  [[ .x]]"), std::string_view("\n[")}) {
     auto result = Policy::parse(text);
     ASSERT_FALSE(result.ok());
     EXPECT_NE(result.error().text.find("line 2"), std::string::npos) << result.error().text;
