@@ -169,7 +169,7 @@ Result<std::optional<codec::Bound>> Core::inherited_bound(InodeNumber directory)
     if (directory == index::kRootInode) {
       return std::optional<codec::Bound>();
     }
-    directory = node->inode.parent;
+    directory = inode_of(*node).parent;
   }
 }
 
@@ -200,22 +200,22 @@ Result<FilePolicy> Core::policy_of(InodeNumber number) {
 
 /// user.varve.bound of a file or directory. The lock is not held.
 Status Core::set_bound(Node& node, std::string_view text) {
+  std::string name;
+  index::Inode inode;
+  {
+    const std::shared_lock lock(node.mutex);
+    name = node.name;
+    inode = node.inode;
+  }
   auto bound = codec::parse_bound(text);
   if (!bound.ok()) {
-    log_line(LogLevel::warning, fmt::format("{}: user.varve.bound refused: {}", node.name, bound.error().text));
+    log_line(LogLevel::warning, fmt::format("{}: user.varve.bound refused: {}", name, bound.error().text));
     return bound.error();
   }
   index::Batch batch;
   batch.put_xattr(node.number, kBound, codec::to_string(*bound));
-  if (S_ISREG(node.inode.mode)) {
-    std::string name;
-    InodeNumber parent = 0;
-    {
-      const std::shared_lock lock(node.mutex);
-      name = node.name;
-      parent = node.inode.parent;
-    }
-    VARVE_ASSIGN(const std::optional<std::string> policy, new_file_policy(parent, name, *bound));
+  if (S_ISREG(inode.mode)) {
+    VARVE_ASSIGN(const std::optional<std::string> policy, new_file_policy(inode.parent, name, *bound));
     batch.put_xattr(node.number, kPolicy, policy.value_or(FilePolicy().serialise()));
   }
   VARVE_TRY(commit(std::move(batch)));
@@ -265,12 +265,13 @@ Status Core::set_xattr(const Caller&, InodeNumber inode, std::string_view name, 
 
 /// user.varve.*: `bound` as set or inherited, `ratio`, `state`, `stored`. Waits for a seal under way.
 Result<std::string> Core::varve_attribute(const NodePointer& node, std::string_view name) {
+  const bool regular = S_ISREG(inode_of(*node).mode);
   if (name == kBound) {
     VARVE_ASSIGN(const std::optional<std::string> own, index_->xattr(node->number, kBound));
     if (own) {
       return *own;
     }
-    if (S_ISREG(node->inode.mode)) {
+    if (regular) {
       VARVE_ASSIGN(const FilePolicy policy, policy_of(node->number));
       for (const FilePolicy::Choice& choice : policy.choices) {
         if (choice.dataset.empty()) {
@@ -282,7 +283,7 @@ Result<std::string> Core::varve_attribute(const NodePointer& node, std::string_v
     VARVE_ASSIGN(const std::optional<codec::Bound> bound, inherited_bound(node->number));
     return bound ? Result<std::string>(codec::to_string(*bound)) : no_attribute(name);
   }
-  if (!is_computed(name) || !S_ISREG(node->inode.mode)) {
+  if (!is_computed(name) || !regular) {
     return no_attribute(name);
   }
   NodeLock lock(node->mutex);
@@ -322,7 +323,7 @@ Result<std::vector<std::string>> Core::list_xattrs(const Caller&, InodeNumber in
   VARVE_ASSIGN(std::vector<std::string> names, index_->xattr_names(inode));
   std::erase_if(names, [](const std::string& name) { return name.starts_with(kInternal); });
   VARVE_ASSIGN(const NodePointer node, nodes_.get(inode));
-  if (S_ISREG(node->inode.mode)) {
+  if (S_ISREG(inode_of(*node).mode)) {
     if (std::find(names.begin(), names.end(), kBound) == names.end()) {
       names.emplace_back(kBound);
     }
@@ -341,7 +342,8 @@ Status Core::remove_xattr(const Caller&, InodeNumber inode, std::string_view nam
   }
   VARVE_ASSIGN(const NodePointer node, nodes_.get(inode));
   VARVE_ASSIGN(const std::optional<std::string> old, index_->xattr(inode, name));
-  const bool regular = S_ISREG(node->inode.mode);
+  const index::Inode node_inode = inode_of(*node);
+  const bool regular = S_ISREG(node_inode.mode);
   if (!old) {
     return name == kBound && regular ? Status() : no_attribute(name);
   }
@@ -349,8 +351,12 @@ Status Core::remove_xattr(const Caller&, InodeNumber inode, std::string_view nam
   batch.erase_xattr(inode, name);
   if (name == kBound && regular) {
     // Back to what a new file would get here.
-    VARVE_ASSIGN(const std::optional<std::string> policy,
-                 new_file_policy(node->inode.parent, node->name, std::nullopt));
+    std::string path_name;
+    {
+      const std::shared_lock lock(node->mutex);
+      path_name = node->name;
+    }
+    VARVE_ASSIGN(const std::optional<std::string> policy, new_file_policy(node_inode.parent, path_name, std::nullopt));
     batch.put_xattr(inode, kPolicy, policy.value_or(FilePolicy().serialise()));
   }
   const NodeLock lock(node->mutex);

@@ -55,7 +55,7 @@ Result<Entry> Core::lookup(const Caller& caller, InodeNumber parent, std::string
   if (name == "." || name == "..") {
     VARVE_ASSIGN(const NodePointer node, nodes_.get(parent));
     if (name == ".." && parent != index::kRootInode) {
-      VARVE_ASSIGN(const NodePointer above, nodes_.get(node->inode.parent));
+      VARVE_ASSIGN(const NodePointer above, nodes_.get(inode_of(*node).parent));
       return entry_of(above);
     }
     return entry_of(node);
@@ -322,7 +322,7 @@ Status Core::refuse_descendant(InodeNumber moved, InodeNumber directory) {
       return Error{EINVAL, "a directory cannot be moved into itself"};
     }
     VARVE_ASSIGN(const NodePointer node, nodes_.get(directory));
-    directory = node->inode.parent;
+    directory = inode_of(*node).parent;
   }
   return {};
 }
@@ -450,7 +450,7 @@ Status Core::read_directory(const Caller&, uint64_t handle, uint64_t cookie,
   }
   if (cookie < 2) {
     VARVE_ASSIGN(const NodePointer node, nodes_.get(number));
-    const InodeNumber above = number == index::kRootInode ? number : node->inode.parent;
+    const InodeNumber above = number == index::kRootInode ? number : inode_of(*node).parent;
     if (cookie < 1 && !visit({".", 1, S_IFDIR, number})) {
       return {};
     }

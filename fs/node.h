@@ -52,6 +52,12 @@ struct Node {
 
 using NodePointer = std::shared_ptr<Node>;
 
+/// A copy of the node's inode as it is now. The lock must not be held.
+inline index::Inode inode_of(Node& node) {
+  const std::shared_lock lock(node.mutex);
+  return node.inode;
+}
+
 /// Thread-safe.
 class NodeTable {
  public:

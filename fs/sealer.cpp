@@ -192,7 +192,7 @@ Result<Layout> Sealer::recognise(const SealJob& job, bool require_arrays) {
   layout.holes = job.holes;
   ContentView view(job.size, job.read);
   if (job.size == 0 || !worth_recognising(job.name, view, job.policy.raw)) {
-    return layout;
+    return require_arrays ? Result<Layout>(Error{EAGAIN, "no array to be expected"}) : Result<Layout>(layout);
   }
   auto found = recognisers_.recognise(job.name, view, job.policy.raw);
   if (!found.ok()) {

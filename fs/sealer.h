@@ -41,7 +41,7 @@ class Sealer {
       : index_(index), pool_(pool), recognisers_(recognisers) {}
 
   /// Errors (ENOSPC, EIO, ...) leave no trace. A recogniser that fails is no error: the file is sealed as bytes and the
-  /// layout's note says why. `require_arrays`: EAGAIN instead, when a recogniser should have found arrays but did not.
+  /// layout's note says why. `require_arrays`: EAGAIN instead, when no arrays are found.
   Result<SealOutcome> seal(const SealJob& job, bool require_arrays);
 
  private:

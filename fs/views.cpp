@@ -97,8 +97,9 @@ Result<Attributes> Core::view_attributes(InodeNumber inode) {
   attributes.links = 1;
   attributes.accessed = attributes.modified = attributes.changed = now();
   VARVE_ASSIGN(const NodePointer root, nodes_.get(index::kRootInode));
-  attributes.uid = root->inode.uid;
-  attributes.gid = root->inode.gid;
+  const index::Inode root_inode = inode_of(*root);
+  attributes.uid = root_inode.uid;
+  attributes.gid = root_inode.gid;
   if (view_of(inode) == View::fixed) {
     const FixedFile* file = fixed_file(inode);
     if (file == nullptr && inode != fixed_inode(Fixed::directory)) {
