@@ -75,11 +75,12 @@ bool uses(const std::filesystem::path& process, const std::string& directory) {
 
 /// "python3 (812)", ...: processes that keep `directory` busy, as far as we may look.
 std::vector<std::string> users_of(const std::string& directory) {
+  const std::string self = std::to_string(getpid());  // which may have inherited a file
   std::vector<std::string> users;
   std::error_code problem;
   for (std::filesystem::directory_iterator it("/proc", problem), end; !problem && it != end; it.increment(problem)) {
     const std::string number = it->path().filename().string();
-    if (number.find_first_not_of("0123456789") == std::string::npos && users.size() < kNamedUsers &&
+    if (number.find_first_not_of("0123456789") == std::string::npos && number != self && users.size() < kNamedUsers &&
         uses(it->path(), directory)) {
       std::ifstream file(it->path() / "comm");
       std::string name;
