@@ -12,6 +12,7 @@ constexpr uint32_t kLowState = 1U << 16;
 
 void FrequencyTable::finish() {
   decode.resize(kProbabilityScale);
+  codable_below = static_cast<unsigned>(std::find(frequency.begin(), frequency.end(), 0) - frequency.begin());
   unsigned sum = 0;
   for (unsigned token = 0; token < kTokens; ++token) {
     start[token] = static_cast<uint16_t>(sum);

@@ -62,6 +62,7 @@ inline constexpr unsigned kMaxTables = 96;
 struct FrequencyTable {
   std::array<uint16_t, kTokens> frequency{};
   std::array<uint16_t, kTokens> start{};
+  unsigned codable_below = 0;     ///< the first token that cannot be coded
   unsigned implied = kTokenZero;  ///< the token whose frequency is what the others leave
   /// floor(x / frequency) = x * reciprocal >> 44 for x < frequency << 20.
   std::array<uint64_t, kTokens> reciprocal{};
@@ -74,8 +75,9 @@ struct FrequencyTable {
 class TableSet {
  public:
   TableSet() = default;
-  /// Groups contexts that cost least together. At least one table comes out.
-  static TableSet build(const Histogram& histogram);
+  /// Groups contexts that cost least together. At least one table comes out. `complete`: the histogram is of all that
+  /// will be coded, so that nothing else needs to be codable.
+  static TableSet build(const Histogram& histogram, bool complete);
   void write(ByteWriter& out) const;
   static Result<TableSet> read(ByteReader& in);
 

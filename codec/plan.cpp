@@ -306,7 +306,7 @@ class Planner {
         plain += elements_size(base_, tile, data.data());
       }
     }
-    base_.tables = TableSet::build(tally.histogram);
+    base_.tables = TableSet::build(tally.histogram, all);
     if (plain > 0) {  // small: the tables' own size may decide
       const double coded = (base_.tables.bits(tally.histogram) + static_cast<double>(tally.side_bits)) / 8;
       if (static_cast<double>(write_header(base_).size()) + coded > static_cast<double>(plain) + 16) {

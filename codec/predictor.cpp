@@ -11,6 +11,25 @@ void ContextMap::fill_special() {
   }
 }
 
+void ContextMap::row(unsigned axes, const uint16_t* sums, size_t m, uint8_t* out) const {
+  unsigned all = 0;
+  for (size_t i = 0; i < m; ++i) {
+    all |= sums[i];
+  }
+  const auto& plain = plain_[axes - 1];
+  if (all == 0) {
+    std::fill(out, out + m, plain[0]);
+  } else if (all < kSpecialActivity) {
+    for (size_t i = 0; i < m; ++i) {
+      out[i] = plain[sums[i]];
+    }
+  } else {
+    for (size_t i = 0; i < m; ++i) {
+      out[i] = sums[i] < kSpecialActivity ? plain[sums[i]] : special_[axes - 1][sums[i] / kSpecialActivity];
+    }
+  }
+}
+
 ContextMap ContextMap::for_codes() {
   // Context k >= 1 begins where the mean magnitude m has (1 + 4 m)^2 >= 2^(k - 1): two steps an octave. `scaled` is
   // 36 m, hence (9 + scaled)^2 >= 81 * 2^(k - 1).
@@ -94,9 +113,7 @@ void LevelStep<W>::contexts(unsigned c, const ContextMap& map, uint8_t* out) con
             add_activity(planes_[c ^ (4U >> axis)], axis, batch, {z, y, 0}, m, sums);
           }
         }
-        for (size_t i = 0; i < m; ++i) {
-          out[i] = map.context(axes, sums[i]);
-        }
+        map.row(axes, sums, m, out);
         out += m;
       }
     }

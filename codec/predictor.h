@@ -28,10 +28,8 @@ class ContextMap {
   /// For lossy codes (activity: magnitude) or for residuals (activity: bit length, `base`: that of context 0).
   static ContextMap for_codes();
   static ContextMap for_residuals(unsigned base);
-  /// `axes` odd axes (1 to 3): the sum has a weight of 6 an axis.
-  uint8_t context(unsigned axes, unsigned sum) const {
-    return sum < kSpecialActivity ? plain_[axes - 1][sum] : special_[axes - 1][sum / kSpecialActivity];
-  }
+  /// Contexts of a row from its sums; `axes` odd axes (1 to 3): a sum has a weight of 6 an axis.
+  void row(unsigned axes, const uint16_t* sums, size_t m, uint8_t* out) const;
 
  private:
   std::array<std::array<uint8_t, kSpecialActivity>, 3> plain_{};

@@ -55,7 +55,7 @@ struct Tally {
   double bits() const { return histogram.bits() + static_cast<double>(side_bits); }
 };
 
-/// `brick_step`: count every so many-th brick of the tile (the coarse points always).
+/// `brick_step`: count one brick of so many of the tile (the coarse points always).
 void tally_tile(const Settings& settings, uint64_t tile, const std::byte* data, size_t brick_step, Tally& tally);
 Result<std::vector<Record>> encode_tile(const Settings& settings, uint64_t tile, const std::byte* data, bool exact);
 /// Bytes of the tile's records under Scheme::elements.

@@ -153,14 +153,26 @@ unsigned shorten(unsigned frequency) {
   return drop > 0 ? frequency >> drop << drop : frequency;
 }
 
-FrequencyTable normalize(const Group& group) {
+/// Whether tokens that a sample missed should get the least frequency, or escape when they come. The share of tokens
+/// not seen before is about that of those seen once (Good and Turing); an escape costs some 32 bits, a frequency of
+/// 1/4096 some 1.44/4096 bits on every token.
+bool worth_filling(const Group& group, unsigned limit) {
+  uint64_t once = 0;
+  uint64_t never = 0;
+  for (unsigned token = kTokenZero; token < limit; ++token) {
+    once += group.counts[token] == 1 ? 1 : 0;
+    never += group.counts[token] == 0 ? 1 : 0;
+  }
+  return once * 32 * kProbabilityScale > never * group.total * 3 / 2;
+}
+
+FrequencyTable normalize(const Group& group, bool complete) {
   Counts counts = group.counts;
   const auto most = static_cast<unsigned>(std::max_element(counts.begin(), counts.end()) - counts.begin());
   counts[kTokenEscape] = std::max(counts[kTokenEscape], 1U);
   counts[kTokenSpecial] = std::max(counts[kTokenSpecial], 1U);
-  // Tokens that the sample missed get the least frequency where that costs next to nothing; else they escape.
-  const bool spread = uint64_t{counts[most]} * 5 < uint64_t{group.total} * 4;
-  const unsigned limit = spread ? std::min(kTokens, group.limit + 2) : group.limit;
+  const unsigned limit = std::min(kTokens, group.limit + 4);
+  const bool spread = !complete && worth_filling(group, limit);
   FrequencyTable table;
   table.implied = most;
   for (uint64_t target = kProbabilityScale;; target -= kProbabilityScale / 16) {
@@ -275,7 +287,7 @@ double Histogram::bits() const {
   return static_cast<double>(cost) / 65536.0;
 }
 
-TableSet TableSet::build(const Histogram& histogram) {
+TableSet TableSet::build(const Histogram& histogram, bool complete) {
   std::vector<Group> groups = gather(histogram);
   merge_pairs(groups);
   if (groups.empty()) {
@@ -290,7 +302,7 @@ TableSet TableSet::build(const Histogram& histogram) {
       set.table_of_.at(member) = static_cast<uint8_t>(set.tables_.size());
       used.at(member) = true;
     }
-    set.tables_.push_back(normalize(group));
+    set.tables_.push_back(normalize(group, complete));
   }
   // Contexts that the sample missed share the table of the used one before them.
   const auto first = static_cast<size_t>(std::find(used.begin(), used.end(), true) - used.begin());

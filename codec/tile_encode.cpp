@@ -166,8 +166,11 @@ class TileEncoder {
       return;
     }
     emitter_.begin_segment(context_base, count);
-    for (unsigned k = 0; k < kClassContexts && context_base + k < kContexts; ++k) {
-      frequency_.at(k) = tally_ != nullptr ? nullptr : settings_.tables.table(context_base + k).frequency.data();
+    codable_below_ = kTokens;
+    for (unsigned k = 0; k < kClassContexts && context_base + k < kContexts && tally_ == nullptr; ++k) {
+      const FrequencyTable& table = settings_.tables.table(context_base + k);
+      frequency_.at(k) = table.frequency.data();
+      codable_below_ = std::min(codable_below_, table.codable_below);
     }
   }
   void contexts_row(uint8_t context, size_t count) {
@@ -248,6 +251,10 @@ class TileEncoder {
     }
     uint8_t* tokens = emitter_.tokens() + at;
     const uint8_t* contexts = emitter_.contexts() + at;
+    if (!any && plain_row(code, m, tokens, activity)) {
+      count_unchanged(x, value, tokens, m);
+      return;
+    }
     for (size_t i = 0; i < m; ++i) {
       if (any && bad[i] != 0 && !same_bits(x[i], value[i])) {
         tokens[i] = odd_one(x[i], prediction[i], row + i * step * coding_.size, value + i, activity + i);
@@ -265,10 +272,29 @@ class TileEncoder {
         emitter_.extra(zigzagged & ((uint64_t{1} << token.extra_bits) - 1), token.extra_bits);
       }
     }
-    if (tally_ != nullptr) {
-      for (size_t i = 0; i < m; ++i) {
-        tally_->unchanged += same_bits(x[i], value[i]) || tokens[i] == kTokenSpecial ? 1 : 0;
-      }
+    count_unchanged(x, value, tokens, m);
+  }
+
+  /// The usual row: every code is small and can be coded whatever its context. False: it is not one.
+  bool plain_row(const int32_t* code, size_t m, uint8_t* tokens, Activity* activity) const {
+    uint32_t most = 0;
+    for (size_t i = 0; i < m; ++i) {
+      most = std::max(most, zigzag(code[i]));
+    }
+    if (most >= kDirectCodes || kTokenZero + most >= codable_below_) {
+      return false;
+    }
+    for (size_t i = 0; i < m; ++i) {
+      const uint32_t zigzagged = zigzag(code[i]);
+      tokens[i] = static_cast<uint8_t>(kTokenZero + zigzagged);
+      activity[i] = static_cast<Activity>((zigzagged + 1) / 2);
+    }
+    return true;
+  }
+
+  void count_unchanged(const W* x, const W* value, const uint8_t* tokens, size_t m) {
+    for (size_t i = 0; i < m && tally_ != nullptr; ++i) {
+      tally_->unchanged += same_bits(x[i], value[i]) || tokens[i] == kTokenSpecial ? 1 : 0;
     }
   }
 
@@ -326,6 +352,7 @@ class TileEncoder {
   LevelMemory<W> memory_;
   Emitter emitter_;
   std::array<const uint16_t*, kClassContexts> frequency_{};
+  unsigned codable_below_ = kTokens;  ///< smaller tokens can be coded in every context of the segment
   Buffer<W> x_;
   Buffer<W> prediction_;
   Buffer<int32_t> code_;
@@ -393,7 +420,9 @@ void tally_tile(const Settings& settings, uint64_t tile, const std::byte* data, 
     encoder.coarse(layout, false);
     const std::vector<uint64_t> bricks = geometry.bricks_of(tile);
     const size_t step = std::min(brick_step, bricks.size());
-    for (size_t i = step / 2; i < bricks.size() && geometry.coarse_shift > 0; i += step) {
+    for (size_t first = 0; first < bricks.size() && geometry.coarse_shift > 0; first += step) {
+      // Another place within each run of `step`, so that no row or column of bricks is always or never looked at.
+      const size_t i = std::min(bricks.size() - 1, first + (first / step * 7 + tile * 3 + step / 2) % step);
       const Box part = geometry.brick_box(bricks[i]);
       encoder.brick(geometry.layout(part, box), coarse_origin(geometry, part, box), false);
     }

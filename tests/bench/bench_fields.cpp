@@ -122,8 +122,10 @@ std::vector<float> wave_field(size_t edge) {
   std::vector<float> out(edge * edge * edge);
   constexpr std::array<std::array<double, 3>, 3> kSources = {{{0.2, 0.5, 0.5}, {0.3, 0.25, 0.8}, {0.8, 0.7, 0.3}}};
   for (size_t i = 0; i < out.size(); ++i) {
-    const double z = static_cast<double>(i / (edge * edge)) / static_cast<double>(edge);
-    const double y = static_cast<double>(i / edge % edge) / static_cast<double>(edge);
+    const size_t row = i / edge;
+    const size_t plane = row / edge;
+    const double z = static_cast<double>(plane) / static_cast<double>(edge);
+    const double y = static_cast<double>(row % edge) / static_cast<double>(edge);
     const double x = static_cast<double>(i % edge) / static_cast<double>(edge);
     double sum = 0;
     for (const auto& source : kSources) {
