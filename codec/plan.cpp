@@ -217,27 +217,64 @@ class Planner {
     bool cubic = true;
   };
 
-  Choice best_axes(Scheme scheme) const {
-    Choice best;
+  /// Every choice with the bits that the trial box takes, best first.
+  std::vector<Choice> rank_axes(Scheme scheme) const {
+    std::vector<Choice> ranked;
     const auto consider = [&](const std::vector<uint8_t>& axes, bool cubic) {
-      const Tally tally = try_out(on_trial(scheme, axes, cubic));
-      double bits = tally.bits();
-      if (scheme == Scheme::codes && tally.unchanged == tally.points) {
-        bits = -1;  // these very settings made the data: nothing moves a second time
-      }
-      if (bits < best.bits) {
-        best = {bits, axes, cubic};
-      }
+      ranked.push_back({try_out(on_trial(scheme, axes, cubic)).bits(), axes, cubic});
+    };
+    const auto sort = [&] {
+      std::stable_sort(ranked.begin(), ranked.end(), [](const Choice& p, const Choice& q) { return p.bits < q.bits; });
     };
     for (const auto& axes : choices_) {
       consider(axes, true);
-      if (best.bits < 0) {
-        return best;
+    }
+    sort();
+    const std::vector<uint8_t> axes = ranked[0].axes;
+    consider(axes, false);
+    sort();
+    return ranked;
+  }
+
+  Choice best_axes(Scheme scheme) const {
+    const std::vector<Choice> ranked = rank_axes(scheme);
+    if (scheme == Scheme::codes) {
+      // Data that was decoded once gets the settings that made it, so that encoding it again moves nothing.
+      const bool all = element_count(spec_.shape) <= kSampleElements;
+      for (const Choice& choice : ranked) {
+        for (const bool cubic : {choice.cubic, !choice.cubic}) {
+          if ((all || choice.bits < ranked[0].bits * 1.3) && made_by(choice.axes, cubic)) {
+            return {choice.bits, choice.axes, cubic};
+          }
+        }
       }
     }
-    const std::vector<uint8_t> axes = best.axes;
-    consider(axes, false);
-    return best;
+    return ranked[0];
+  }
+
+  /// Whether the array looks like what these settings decode to: in one tile and brick, codes that are not 0, and not
+  /// one element that would change.
+  bool made_by(const std::vector<uint8_t>& axes, bool cubic) const {
+    constexpr uint64_t kEnough = 3;
+    Settings settings = base_;
+    settings.scheme = Scheme::codes;
+    settings.cubic = cubic;
+    settings.geometry = Geometry::make(spec_.shape, axes);
+    settings.make_contexts();
+    const uint64_t tile = settings.geometry.tile_count() / 2;
+    const Box box = settings.geometry.tile_box(tile);
+    Bytes data(element_count(box.shape) * element_size(spec_.dtype));
+    if (!read_(box, data.data()).ok()) {
+      return false;  // whoever reads next will report it
+    }
+    for (const size_t brick_step : {size_t{0}, std::numeric_limits<size_t>::max()}) {
+      Tally tally;
+      tally_tile(settings, tile, data.data(), brick_step, tally);
+      if (tally.unchanged != tally.points || (brick_step > 0 && tally.points < tally.zeros() + kEnough)) {
+        return false;
+      }
+    }
+    return true;
   }
 
   /// Bits of the trial box as plain elements.

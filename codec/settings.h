@@ -53,9 +53,10 @@ struct Tally {
   uint64_t unchanged = 0;      ///< points that decode to what they were
   uint64_t residual_bits = 0;  ///< sum of the bit lengths of residuals
   double bits() const { return histogram.bits() + static_cast<double>(side_bits); }
+  uint64_t zeros() const;  ///< points of code 0, special ones and escapes
 };
 
-/// `brick_step`: count one brick of so many of the tile (the coarse points always).
+/// `brick_step`: count one brick of so many of the tile (0: none), and the coarse points always.
 void tally_tile(const Settings& settings, uint64_t tile, const std::byte* data, size_t brick_step, Tally& tally);
 Result<std::vector<Record>> encode_tile(const Settings& settings, uint64_t tile, const std::byte* data, bool exact);
 /// Bytes of the tile's records under Scheme::elements.

@@ -420,13 +420,21 @@ void tally_tile(const Settings& settings, uint64_t tile, const std::byte* data, 
     encoder.coarse(layout, false);
     const std::vector<uint64_t> bricks = geometry.bricks_of(tile);
     const size_t step = std::min(brick_step, bricks.size());
-    for (size_t first = 0; first < bricks.size() && geometry.coarse_shift > 0; first += step) {
+    for (size_t first = 0; step > 0 && first < bricks.size() && geometry.coarse_shift > 0; first += step) {
       // Another place within each run of `step`, so that no row or column of bricks is always or never looked at.
       const size_t i = std::min(bricks.size() - 1, first + (first / step * 7 + tile * 3 + step / 2) % step);
       const Box part = geometry.brick_box(bricks[i]);
       encoder.brick(geometry.layout(part, box), coarse_origin(geometry, part, box), false);
     }
   });
+}
+
+uint64_t Tally::zeros() const {
+  uint64_t sum = 0;
+  for (const Counts& counts : histogram.counts) {
+    sum += uint64_t{counts[kTokenZero]} + counts[kTokenSpecial] + counts[kTokenEscape];
+  }
+  return sum;
 }
 
 size_t elements_size(const Settings& settings, uint64_t tile, const std::byte* data) {

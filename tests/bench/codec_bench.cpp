@@ -4,6 +4,7 @@
 #include <zstd.h>
 
 #include <CLI/CLI.hpp>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <ctime>
@@ -137,7 +138,8 @@ void compare(const Field& field, const Bytes& decoded, double range, Row& row) {
     T y;
     std::memcpy(&x, field.data.data() + i * sizeof(T), sizeof(T));
     std::memcpy(&y, decoded.data() + i * sizeof(T), sizeof(T));
-    if (std::memcmp(&x, &y, sizeof(T)) == 0) {
+    using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+    if (std::bit_cast<Bits>(x) == std::bit_cast<Bits>(y)) {
       counted += std::isfinite(x) ? 1 : 0;
       continue;
     }
@@ -298,7 +300,7 @@ int run(const std::vector<std::string>& folders, size_t edge, int repeat, const 
 
 }  // namespace varve::bench
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   CLI::App app(
       "Measures the array codec on fields, beside zstd.\n\nExample: varve_codec_bench --json out.json fields/");
   std::vector<std::string> folders;
@@ -315,4 +317,7 @@ int main(int argc, char** argv) {
   app.add_flag("--no-zstd", no_zstd, "leave zstd out");
   CLI11_PARSE(app, argc, argv);
   return varve::bench::run(folders, edge, repeat, modes, json, no_zstd);
+} catch (const std::exception& error) {
+  std::fputs(error.what(), stderr);
+  return 1;
 }

@@ -187,6 +187,13 @@ TEST(RoundTrip, EncodingAgainMovesNothing) {
     check_round_trip(array, &twice);
     EXPECT_TRUE(once == twice);
   }
+  for (const Content content : {Content::waves, Content::noise, Content::mask}) {  // of several tiles and bricks
+    Array array = make_array(DType::f32, {70, 130, 140}, content, {BoundMode::absolute, 1e-3}, 22);
+    check_round_trip(array, &array.data);
+    Bytes twice;
+    check_round_trip(array, &twice);
+    EXPECT_TRUE(array.data == twice);
+  }
 }
 
 TEST(RoundTrip, GrowingKeepsWholeTiles) {
