@@ -253,8 +253,28 @@ std::string_view cut(std::string_view& rest, char separator) {
   return head;
 }
 
+/// Whether a character beyond ASCII stands outside of quotes and comments.
+bool has_stray_unicode(std::string_view line) {
+  char quote = 0;
+  for (size_t i = 0; i < line.size(); ++i) {
+    char c = line[i];
+    if (quote != 0) {
+      i += quote == '"' && c == '\\' ? 1 : 0;
+      quote = c == quote ? '\0' : quote;
+    } else if (c == '#') {
+      return false;
+    } else if (c == '"' || c == '\'') {
+      quote = c;
+    } else if (static_cast<unsigned char>(c) >= 0x80) {
+      return true;
+    }
+  }
+  return false;
+}
+
 /// What the TOML library's parser must not see, since it takes the absence for granted: control characters, which TOML
-/// does not allow either, and table headers whose name does not start as a name.
+/// does not allow either, characters beyond ASCII where only keys and numbers can be, and table headers whose name does
+/// not start as a name.
 Status check_text(std::string_view toml) {
   constexpr std::string_view kNameStart = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-\"'";
   for (size_t number = 1; !toml.empty(); ++number) {
@@ -264,6 +284,9 @@ Status check_text(std::string_view toml) {
       if ((code < 0x20 && c != '\t' && c != '\r') || code == 0x7f) {
         return at_line(number, fmt::format("the control character \\x{:02x} is not allowed; remove it", code));
       }
+    }
+    if (has_stray_unicode(line)) {
+      return at_line(number, "a character beyond ASCII outside of quotes; put the text in \"...\" on one line");
     }
     size_t bracket = line.find_first_not_of(" \t");
     if (bracket == std::string_view::npos || line[bracket] != '[') {

@@ -172,11 +172,25 @@ TEST(Policy, RefusalsHaveTheLineTheReasonAndARemedy) {
 TEST(Policy, WhatTheTomlLibraryTripsOverIsRefusedBefore) {
   for (std::string_view text :
        {std::string_view("\n[\0\0[rule]]", 10), std::string_view("\n\x1b"), std::string_view("\n#\x7f"),
-        std::string_view("\n[~x]"), std::string_view("\n  [[ .x]]"), std::string_view("\n[")}) {
+        std::string_view("\n[~x]"), std::string_view("\n  [[ .x]]"), std::string_view("\n["),
+        std::string_view("\npath\xef\xb9\xbf = 1"), std::string_view("# \xc3\xa9\n\"\xc3\xa9\\\"\xc3\" = \xc3\xa9")}) {
     auto result = Policy::parse(text);
     ASSERT_FALSE(result.ok());
     EXPECT_NE(result.error().text.find("line 2"), std::string::npos) << result.error().text;
   }
+}
+
+TEST(Policy, PathsMayHoldAnyCharacters) {
+  Policy policy = parsed(
+      "# \xc3\xbc\n[[rule]]\npath = \"donn\xc3\xa9"
+      "es/**\" # \xe2\x82\xac\nbound = 'rel:1e-3'\n");
+  ASSERT_EQ(policy.rules().size(), 1U);
+  EXPECT_EQ(policy
+                .for_file("donn\xc3\xa9"
+                          "es/x.h5",
+                          std::nullopt)
+                .choices.size(),
+            1U);
 }
 
 }  // namespace
