@@ -20,8 +20,8 @@ constexpr size_t kMaxXattrName = 255;
 constexpr size_t kMaxXattrValue = 65536;
 constexpr uint64_t kSector = 512;
 
-/// Told about every regular file, computed, never stored; setting or removing them does nothing, so that tools that
-/// copy attributes do not fail.
+/// Told about every regular file that is asked by name; computed, never stored. They are not listed, and setting or
+/// removing them does nothing: tools that copy attributes (rsync -X, cp -a) must not see a difference.
 constexpr std::string_view kComputed[] = {"user.varve.ratio", "user.varve.state", "user.varve.stored"};
 
 bool is_computed(std::string_view name) {
@@ -322,13 +322,6 @@ Result<std::vector<std::string>> Core::list_xattrs(const Caller&, InodeNumber in
   }
   VARVE_ASSIGN(std::vector<std::string> names, index_->xattr_names(inode));
   std::erase_if(names, [](const std::string& name) { return name.starts_with(kInternal); });
-  VARVE_ASSIGN(const NodePointer node, nodes_.get(inode));
-  if (S_ISREG(inode_of(*node).mode)) {
-    if (std::find(names.begin(), names.end(), kBound) == names.end()) {
-      names.emplace_back(kBound);
-    }
-    names.insert(names.end(), std::begin(kComputed), std::end(kComputed));
-  }
   return names;
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -24,6 +25,12 @@ enum class View : uint64_t {
 };
 inline constexpr unsigned kViewShift = 48;
 inline constexpr uint64_t kRealInodeMask = (uint64_t{1} << kViewShift) - 1;
+
+/// Sealed content that has the bytes of a file about to be sealed: the file is a copy and shares it.
+struct Twin {
+  std::shared_ptr<const Sealed> sealed;
+  uint64_t stored = 0;
+};
 
 /// An open regular or virtual file. The handle that the kernel knows is its address.
 struct Handle {
@@ -135,6 +142,11 @@ class Core final : public FileSystem {
   Status seal(const NodePointer& node, NodeLock& lock, bool require_arrays);
   Result<SealJob> make_seal_job(const NodePointer& node);
   Status switch_content(Node& node, SealOutcome& outcome);
+  Status switch_to_twin(Node& node, const Twin& twin);
+  void remember_opened(const NodePointer& node);
+  /// A sealed file that was opened lately and has the same bytes.
+  std::optional<Twin> find_twin(const SealJob& job);
+  Status put_content(index::Batch& batch, Node& node, const std::shared_ptr<const Sealed>& sealed, uint64_t stored);
   void finish_seals();
 
   // attributes.cpp
@@ -176,6 +188,9 @@ class Core final : public FileSystem {
   std::condition_variable pending_done_;
   std::unordered_map<InodeNumber, NodePointer> pending_;  ///< queued, running, or waiting for a retry
   size_t seals_in_flight_ = 0;
+
+  std::mutex opened_mutex_;
+  std::deque<std::weak_ptr<Node>> opened_;  ///< sealed files opened for reading, latest first: copies come from them
 };
 
 /// The current time.

@@ -126,6 +126,9 @@ Result<OpenFile> Core::open(const Caller& caller, InodeNumber inode, int flags) 
   handle->writable = writable;
   ++node->handles;
   node->writers += writable ? 1 : 0;
+  if (!writable && node->inode.object != 0) {
+    remember_opened(node);
+  }
   OpenFile opened;
   opened.keep_cache = !node->stale_pages;
   node->stale_pages = false;

@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -194,7 +195,9 @@ class Invalidator : public KernelCache {
 /// The mount point as an absolute path without symbolic links; a dead mount there is taken off first.
 Result<std::string> prepare_mountpoint(const std::string& path) {
   struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) {
+  struct statvfs space {};
+  // The kernel may answer stat() for a dead mount from its cache, but never statvfs().
+  if (::stat(path.c_str(), &status) != 0 || ::statvfs(path.c_str(), &space) != 0) {
     int code = errno;
     if (code == ENOTCONN || code == ECONNABORTED) {
       log_line(LogLevel::warning, fmt::format("taking off the dead mount at {}", path));

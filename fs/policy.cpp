@@ -181,7 +181,9 @@ std::string protection(const ArrayRegion& array) {
     return fmt::format("it is kept exact ({})", array.keep_exact);
   }
   uint64_t elements = checked_product(array.shape).value_or(0);
-  if (array.shape.size() <= 1 && elements < kShortestLine) {
+  // A trailing axis of 2 can be the two parts of complex numbers.
+  const bool pairs = array.shape.size() == 2 && array.shape[1] == 2;
+  if (array.shape.size() <= 1 ? elements < kShortestLine : pairs && elements < 2 * kShortestLine) {
     return fmt::format("1-D arrays of under {} elements are kept exact", kShortestLine);
   }
   if (elements < kSmallestArray / codec::element_size(array.dtype)) {

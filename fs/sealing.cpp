@@ -13,6 +13,9 @@ namespace {
 /// How long an open waits for the last close of a writer that has already closed its descriptor to arrive.
 constexpr std::chrono::milliseconds kCloseGrace{50};
 constexpr unsigned kMaxRetries = 3;
+constexpr size_t kCopySources = 64;
+constexpr uint64_t kSmallestCopy = 4096;
+constexpr uint64_t kComparePiece = 1 << 20;
 
 /// The ranges of a staging file that hold nothing.
 IntervalSet holes_of(Staging& staging) {
@@ -118,10 +121,60 @@ Result<SealJob> Core::make_seal_job(const NodePointer& node) {
   return job;
 }
 
-/// The lock is held. Everything of the new content is in the store; one batch makes it the file's.
-Status Core::switch_content(Node& node, SealOutcome& outcome) {
-  index::Batch batch;
-  batch.publish(outcome.sealed->object, outcome.sealed->layout.serialise());
+void Core::remember_opened(const NodePointer& node) {
+  const std::lock_guard lock(opened_mutex_);
+  std::erase_if(opened_, [&](const std::weak_ptr<Node>& other) { return other.expired() || other.lock() == node; });
+  opened_.push_front(node);
+  if (opened_.size() > kCopySources) {
+    opened_.pop_back();
+  }
+}
+
+/// A program that copies a file by reading and writing it must not cause a second rounding, and needs no second
+/// encoding: sources of the same size are compared, byte by byte.
+std::optional<Twin> Core::find_twin(const SealJob& job) {
+  if (job.base || job.size < kSmallestCopy) {
+    return std::nullopt;
+  }
+  std::vector<NodePointer> sources;
+  {
+    const std::lock_guard lock(opened_mutex_);
+    for (const std::weak_ptr<Node>& weak : opened_) {
+      if (NodePointer node = weak.lock()) {
+        sources.push_back(std::move(node));
+      }
+    }
+  }
+  std::vector<std::byte> ours(std::min(job.size, kComparePiece));
+  std::vector<std::byte> theirs(ours.size());
+  for (const NodePointer& source : sources) {
+    Twin twin;
+    {
+      const std::shared_lock lock(source->mutex, std::try_to_lock);
+      if (!lock.owns_lock() || !source->sealed || source->inode.object != source->sealed->object ||
+          source->sealed->layout.size != job.size) {
+        continue;
+      }
+      twin = {source->sealed, source->inode.stored};
+    }
+    bool equal = true;
+    for (uint64_t at = 0; equal && at < job.size; at += ours.size()) {
+      const size_t length = std::min<uint64_t>(ours.size(), job.size - at);
+      const std::span<std::byte> here(ours.data(), length);
+      const std::span<std::byte> there(theirs.data(), length);
+      equal = job.read(at, here).ok() && reader_.read(*twin.sealed, at, there).ok() &&
+              std::equal(here.begin(), here.end(), there.begin());
+    }
+    if (equal) {
+      return twin;
+    }
+  }
+  return std::nullopt;
+}
+
+/// Adds what makes `sealed` the node's content to a batch, and commits it. The lock is held.
+Status Core::put_content(index::Batch& batch, Node& node, const std::shared_ptr<const Sealed>& sealed,
+                         uint64_t stored) {
   if (node.inode.object != 0) {
     batch.release(node.inode.object);
   }
@@ -129,18 +182,32 @@ Status Core::switch_content(Node& node, SealOutcome& outcome) {
     batch.erase_note(fmt::format("staging/{:016x}", node.number));
   }
   index::Inode inode = node.inode;
-  inode.object = outcome.sealed->object;
-  inode.stored = outcome.stored;
+  inode.object = sealed->object;
+  inode.stored = stored;
   batch.put_inode(inode);
   const auto durability = node.staging_synced ? index::Durability::synced : index::Durability::buffered;
   VARVE_TRY(index_->commit(std::move(batch), durability));
   node.inode = inode;
   node.inode_changed = false;
-  node.sealed = outcome.sealed;
+  node.sealed = sealed;
   node.staging->discard();
   node.staging.reset();
   node.staging_noted = node.staging_synced = false;
   return {};
+}
+
+/// Everything of the new content is in the store; one batch makes it the file's.
+Status Core::switch_content(Node& node, SealOutcome& outcome) {
+  index::Batch batch;
+  batch.publish(outcome.sealed->object, outcome.sealed->layout.serialise());
+  return put_content(batch, node, outcome.sealed, outcome.stored);
+}
+
+/// Fails, and changes nothing, when the twin's last holder has gone meanwhile.
+Status Core::switch_to_twin(Node& node, const Twin& twin) {
+  index::Batch batch;
+  batch.reference(twin.sealed->object);
+  return put_content(batch, node, twin.sealed, twin.stored);
 }
 
 Status Core::seal(const NodePointer& node, NodeLock& lock, bool require_arrays) {
@@ -152,7 +219,11 @@ Status Core::seal(const NodePointer& node, NodeLock& lock, bool require_arrays) 
   const uint64_t version = node->version;
   node->seal = SealState::running;
   lock.unlock();
-  auto outcome = sealer_.seal(*job, require_arrays);
+  const std::optional<Twin> twin = find_twin(*job);
+  Result<SealOutcome> outcome = SealOutcome();
+  if (!twin) {
+    outcome = sealer_.seal(*job, require_arrays);
+  }
   lock.lock();
   node->seal = SealState::none;
   Status status;
@@ -161,7 +232,7 @@ Status Core::seal(const NodePointer& node, NodeLock& lock, bool require_arrays) 
   } else if (node->version != version || !node->staging) {
     status = Error{EAGAIN, "the file changed while it was being sealed"};
   } else {
-    status = switch_content(*node, *outcome);
+    status = twin ? switch_to_twin(*node, *twin) : switch_content(*node, *outcome);
   }
   if (status.ok()) {
     node->failed_seals = 0;
@@ -169,6 +240,8 @@ Status Core::seal(const NodePointer& node, NodeLock& lock, bool require_arrays) 
     if (KernelCache* const cache = kernel_cache_.load()) {
       cache->invalidate_inode(node->number, outcome->lossy);
     }
+  } else if (twin && node->inode.links > 0 && node->writers == 0 && ++node->failed_seals <= kMaxRetries) {
+    queue_seal(node);
   } else if (node->inode.links > 0 && status.error().code != EAGAIN) {
     // The data stays staged and readable; the next close, fsync or start tries again.
     ++node->failed_seals;

@@ -106,7 +106,7 @@ def scenario_unlinked(m):
     equal(os.listdir(handle), [], "a removed directory that is open is empty")
     os.close(handle)
     result = outcome(lambda: os.close(os.open(m.root, os.O_TMPFILE | os.O_RDWR, 0o600)))
-    check(result in (None, "EOPNOTSUPP"), f"O_TMPFILE works or says that it does not: {result}")
+    check(result in (None, "EOPNOTSUPP", "ENOTSUP"), f"O_TMPFILE works or says that it does not: {result}")
     equal(os.listdir(m.root), ["f"], "no hidden files are left")
 
 
@@ -211,7 +211,7 @@ def scenario_state_xattrs(m):
 
     m.bound("rel:1e-3")
     np.save(m.root / "x.npy", smooth((128, 128, 128)))
-    listed = run("getfattr", "-d", "-m", "^user.varve", m.root / "x.npy").stdout
+    listed = run("getfattr", "-n", "user.varve.bound", "-n", "user.varve.ratio", m.root / "x.npy").stdout
     print("  " + listed.replace("\n", "\n  "))
     for name in ("bound", "ratio", "state"):
         run("getfattr", "-n", f"user.varve.{name}", m.root / "x.npy")
