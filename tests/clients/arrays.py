@@ -24,18 +24,28 @@ class Array:
     values: np.ndarray  # None in an HDF5 file if `exact`
     places: list  # of (offset, shape of what lies there, slices of the elements that count)
     fills: list  # declared missing values
+    itemsize: int  # bytes of one element
     exact: str = ""  # why a bound must not touch it
 
 
 def protected(array):
     """Why a bound must not touch a numpy array or an HDF5 dataset, as far as type and shape tell."""
-    if array.dtype.kind != "f" or array.dtype.itemsize not in (4, 8):
+    if (array.dtype.kind, array.dtype.itemsize) not in (("f", 4), ("f", 8), ("c", 8), ("c", 16)):
         return "no float32 or float64"
     if len(array.shape) == 1 and array.shape[0] < SMALLEST_1D:
         return "short"
     if array.size * array.dtype.itemsize < SMALLEST_BYTES:
         return "small"
     return ""
+
+
+def parts(values):
+    """Complex numbers as pairs of floats along one more axis: a bound holds for the two parts."""
+    if values.dtype.kind == "c":
+        part = np.dtype(f"{values.dtype.byteorder}f{values.dtype.itemsize // 2}")
+        values = np.ascontiguousarray(values)
+        return values.view(part).reshape(*values.shape, 2)
+    return values
 
 
 def npy_arrays(path):
@@ -52,7 +62,7 @@ def npy_arrays(path):
     stored = shape[::-1] if fortran else shape
     values = np.load(path)
     everything = tuple(slice(None) for _ in stored)
-    return [Array("", values, [(offset, stored, everything)], [], protected(values))]
+    return [Array("", parts(values), [(offset, stored, everything)], [], dtype.itemsize, protected(values))]
 
 
 def raw_arrays(path):
@@ -62,7 +72,8 @@ def raw_arrays(path):
     if values.size != np.prod(shape):
         return []
     everything = tuple(slice(None) for _ in shape)
-    return [Array("", values.reshape(shape), [(0, shape, everything)], [], protected(values.reshape(shape)))]
+    values = values.reshape(shape)
+    return [Array("", values, [(0, shape, everything)], [], values.itemsize, protected(values))]
 
 
 def words(attribute):
@@ -102,7 +113,8 @@ def hdf5_places(dataset, user_block):
 def hdf5_fills(dataset):
     fills = []
     if dataset.id.get_create_plist().fill_value_defined() == h5py.h5d.FILL_VALUE_USER_DEFINED:
-        fills.append(dataset.fillvalue)
+        fill = np.asarray(dataset.fillvalue)
+        fills.extend([fill.real.item(), fill.imag.item()] if fill.dtype.kind == "c" else [fill.item()])
     for name in ("_FillValue", "missing_value"):
         value = read_attribute(dataset, name)
         if value is not None and np.asarray(value).dtype.kind in "fiu":
@@ -126,7 +138,7 @@ def hdf5_arrays(path):
                 dtype = item.dtype
             except TypeError:
                 return
-            if dtype.kind != "f" or item.shape is None:
+            if dtype.kind not in "fc" or item.shape is None:
                 return
             if item.id.get_create_plist().get_nfilters():
                 return
@@ -135,7 +147,7 @@ def hdf5_arrays(path):
                 reason = "coordinate"
             if read_attribute(item, "scale_factor") is not None or read_attribute(item, "add_offset") is not None:
                 reason = "packed"
-            arrays.append(Array(name, None, [], hdf5_fills(item), reason))
+            arrays.append(Array(name, None, [], hdf5_fills(item), dtype.itemsize, reason))
 
         file.visititems(visit)
         for array in arrays:
@@ -144,7 +156,7 @@ def hdf5_arrays(path):
             if not array.exact:
                 places = hdf5_places(file[array.name], user_block)
                 array.places, array.exact = places or [], "" if places is not None else "another layout"
-                array.values = file[array.name][()]
+                array.values = parts(file[array.name][()])
     return arrays
 
 
@@ -217,10 +229,9 @@ def free_bytes(arrays, size):
     for array in arrays:
         if array.exact:
             continue
-        itemsize = array.values.dtype.itemsize
         for offset, shape, inside in array.places:
-            length = int(np.prod(shape, dtype=np.int64)) * itemsize
-            free[offset : offset + length].reshape(*shape, itemsize)[inside] = True
+            length = int(np.prod(shape, dtype=np.int64)) * array.itemsize
+            free[offset : offset + length].reshape(*shape, array.itemsize)[inside] = True
     return free
 
 

@@ -137,7 +137,7 @@ class Mount:
         log.close()
         _live.append(self)
         deadline = time.monotonic() + 60
-        while not os.path.ismount(self.root):
+        while not self.serves():
             if self.process.poll() is not None:
                 raise Failure(f"`varve mount` ended with {self.process.returncode} before it served:\n{self.log()}")
             if time.monotonic() > deadline:
@@ -164,8 +164,15 @@ class Mount:
         _live.remove(self)
         self.process = None
 
+    def serves(self):
+        """This daemon answers, and not a dead mount that is still there."""
+        try:
+            return (self.root / ".varve" / "pid").read_text().strip() == str(self.process.pid)
+        except OSError:
+            return False
+
     def alive(self):
-        return self.process is not None and self.process.poll() is None and os.path.ismount(self.root)
+        return self.process is not None and self.process.poll() is None and self.serves()
 
     def clean_up(self):
         if self in _live:

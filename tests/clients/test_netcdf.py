@@ -55,7 +55,8 @@ def scenario_write(m):
     error = np.abs(was["sst"][~mask].astype("f8") - now["sst"][~mask]).max()
     extent = float(was["sst"][~mask].max()) - float(was["sst"][~mask].min())
     check(0 < error <= 1e-3 * extent, "sst is within the bound, and the bound is used")
-    masked = netCDF4.Dataset(path)["sst"][:]
+    with netCDF4.Dataset(path) as file:
+        masked = file["sst"][:]
     equal(int(masked.mask.sum()), int(mask.sum()), "the library masks as many values as before")
 
 

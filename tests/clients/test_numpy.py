@@ -146,7 +146,6 @@ def scenario_structured(m):
         "text.npy": np.array(["äé", "longer"] * 4000),
         "object.npy": np.array([{"a": 1}, None, 2.5], dtype=object),
         "time.npy": np.arange("2000", "2020", dtype="M8[h]"),
-        "complex.npy": smooth() * (1 + 2j),
         "longdouble.npy": smooth().astype(np.longdouble),
     }
     for name, values in table.items():
