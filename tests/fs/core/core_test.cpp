@@ -140,6 +140,17 @@ TEST_F(Sealing, AWholeCopySharesTheRecords) {
   EXPECT_EQ(sealed_content(to), seen) << "the copy outlives the original";
 }
 
+TEST_F(Sealing, ACopyByReadingAndWritingSharesTooAndIsNotRoundedAgain) {
+  const InodeNumber from = put("a_128x128x64.f32", field(128, 128, 64), "rel:1e-2");
+  const Content seen = sealed_content(from);
+  const InodeNumber to = put("b_128x128x64.f32", seen, "abs:0.1");
+  EXPECT_EQ(sealed_content(to), seen);
+  EXPECT_EQ(describe("b_128x128x64.f32")["arrays"][0]["bound"], "rel:0.01") << "it shares the source's records";
+  Content other = seen;
+  other[77] ^= std::byte{1};
+  EXPECT_EQ(sealed_content(put("c_128x128x64.f32", other, "abs:0")), other) << "one bit off is no copy";
+}
+
 TEST_F(Sealing, AReaderWithAnOpenFileSurvivesUnlinkAndReplacement) {
   const Content data = field(16, 64, 64);
   const InodeNumber inode = put("x_16x64x64.f32", data);
