@@ -158,6 +158,27 @@ TEST(Crash, KilledWriterLosesNothingThatWasPromised) {
     EXPECT_EQ(index.statistics()->live_pack_bytes, live);
     EXPECT_LE(index.statistics()->pack_bytes, 2 * live + options.pack_limit + 100000);
   }
+  // Nothing is left of objects that were never published, or that were released.
+  auto opened = Index::open(directory.store(), options);
+  ASSERT_OK(opened);
+  ASSERT_OK((*opened)->collect());
+  std::set<ObjectId> held;
+  for (uint64_t file = 0; file < kFiles; ++file) {
+    if (const auto inode = (*opened)->inode(100 + file); inode.ok() && inode->has_value()) {
+      held.insert((*inode)->object);
+    }
+  }
+  auto last = (*opened)->begin_object();
+  ASSERT_OK(last);
+  for (ObjectId object = 1; object < (*last)->object(); ++object) {
+    bool rows = false;
+    EXPECT_OK((*opened)->records(object, [&](const RecordInfo&) {
+      rows = true;
+      return false;
+    }));
+    EXPECT_EQ(rows, held.contains(object)) << "object " << object;
+  }
+  last->reset();
   EXPECT_GT(generations, 100U) << "the writer was too slow for this test to mean anything";
   ::munmap(promises, sizeof(Promises));
 }

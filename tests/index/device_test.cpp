@@ -17,6 +17,7 @@ struct Trouble {
   std::atomic<int> code{0};         ///< 0: none, else what writes fail with
   std::atomic<int64_t> allowed{0};  ///< bytes that still fit before that
   std::atomic<bool> failing_syncs{false};
+  std::atomic<int> vanishing{0};  ///< so many opens for reading find no file
   std::atomic<uint64_t> opened{0};
   std::atomic<uint64_t> syncs{0};
 
@@ -56,6 +57,10 @@ class BadDevice final : public Device {
   explicit BadDevice(std::shared_ptr<Trouble> trouble) : trouble_(std::move(trouble)) {}
   Result<std::unique_ptr<DeviceFile>> open(const std::string& path, Mode mode) override {
     ++trouble_->opened;
+    if (mode == Mode::read && trouble_->vanishing > 0) {
+      --trouble_->vanishing;
+      return Error{ENOENT, "injected"};
+    }
     VARVE_ASSIGN(auto file, real_->open(path, mode));
     return std::unique_ptr<DeviceFile>(std::make_unique<BadFile>(std::move(file), trouble_));
   }
@@ -233,6 +238,18 @@ TEST_F(BadDisk, FullDiskWhileObjectsArePacked) {
   EXPECT_EQ(*index_->record(object, {1, 0, 0}), bytes_of(50, 4000));
   ASSERT_OK(index_->collect());
   EXPECT_EQ(index_->statistics()->live_pack_bytes, 3 * (4000U + kPackHeaderSize));
+}
+
+TEST_F(BadDisk, ReaderAsksTheTreeAgainWhenThePackWasCollected) {
+  ObjectId object = 0;
+  ASSERT_OK(put_object(&object, 1, 5000));
+  reopen();  // no pack is open now
+  packs_->vanishing = 1;
+  EXPECT_EQ(*index_->record(object, {1, 0, 0}), bytes_of(1, 5000));
+  reopen();
+  packs_->vanishing = 1000;
+  EXPECT_EQ(index_->record(object, {1, 0, 0}).error().code, EIO);
+  packs_->vanishing = 0;
 }
 
 TEST_F(BadDisk, FailedSyncOfAPackIsNeverTakenForSuccess) {

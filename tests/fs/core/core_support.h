@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "fs/filesystem.h"
+#include "fs/core.h"
 
 namespace varve::fs {
 
@@ -52,6 +52,12 @@ class CoreTest : public testing::Test {
   void restart() {
     stop();
     start();
+  }
+
+  /// Without shut_down() and without closing what is open: as a killed daemon leaves the store.
+  void kill_daemon(uint64_t open_handle) {
+    const std::unique_ptr<Handle> handle(reinterpret_cast<Handle*>(open_handle));
+    files_.reset();
   }
 
   InodeNumber make_file(const std::string& name, InodeNumber parent = index::kRootInode) {

@@ -168,7 +168,7 @@ TEST_F(Sealing, SyncedDataIsThereAfterTheDaemonIsGone) {
   const uint64_t handle = open(inode, O_RDWR);
   write(handle, 0, data);
   ASSERT_TRUE(files_->fsync(kCaller, handle, false).ok());
-  files_.reset();  // no shut_down(): as a killed daemon leaves the store
+  kill_daemon(handle);
   start();
   EXPECT_EQ(sealed_content(inode), data);
   EXPECT_EQ(attribute(inode, "user.varve.state"), "sealed");
@@ -182,7 +182,7 @@ TEST_F(Sealing, SyncedChangesOverSealedContentAreThereAfterTheDaemonIsGone) {
   write(handle, 5000, patch);
   std::copy(patch.begin(), patch.end(), expected.begin() + 5000);
   ASSERT_TRUE(files_->fsync(kCaller, handle, false).ok());
-  files_.reset();
+  kill_daemon(handle);
   start();
   EXPECT_EQ(sealed_content(inode), expected);
 }
