@@ -131,18 +131,20 @@ class Planner {
   }
 
   void set_bound() {
-    base_.min = scan_.min;
-    base_.max = scan_.max;
+    // Without undeclared missing values: they would widen a relative bound until it wipes the data out. A tighter bound
+    // keeps the promise, and they themselves are stored exactly.
+    base_.min = scan_.rest_min;
+    base_.max = scan_.rest_max;
     if (base_.bound.mode == BoundMode::lossless || scan_.counted == 0) {
       return;
     }
     double bound = base_.bound.value;
     if (base_.bound.mode == BoundMode::relative) {
-      bound = std::isfinite(scan_.max - scan_.min) ? bound * (scan_.max - scan_.min)
-                                                   : bound * scan_.max - bound * scan_.min;
+      bound = std::isfinite(base_.max - base_.min) ? bound * (base_.max - base_.min)
+                                                   : bound * base_.max - bound * base_.min;
       bound = std::min(bound, std::numeric_limits<double>::max());
     }
-    base_.bound_exceeds_range = bound > scan_.max - scan_.min;
+    base_.bound_exceeds_range = bound > base_.max - base_.min;
     const double most = std::max(std::fabs(scan_.rest_min), std::fabs(scan_.rest_max));
     const bool wide = spec_.dtype == DType::f64;
     const double largest = wide ? std::numeric_limits<double>::max() : double{std::numeric_limits<float>::max()};

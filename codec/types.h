@@ -41,7 +41,9 @@ Result<DType> parse_dtype(std::string_view name);
 enum class BoundMode : uint8_t {
   lossless = 0,
   absolute = 1,  ///< |x - x'| <= value
-  relative = 2,  ///< |x - x'| <= value * (max - min over the finite, non-fill elements of the array)
+  /// |x - x'| <= value * (max - min over the array's finite elements, but for missing values: declared ones, and such
+  /// as are repeated in over 2% of the elements further from the rest than the rest spans)
+  relative = 2,
 };
 
 struct Bound {

@@ -150,6 +150,27 @@ TEST(Values, FillValuesDoNotWidenARelativeRange) {
   check_round_trip(array);
 }
 
+// Levitus temperatures have land as -1e10 and do not say so: rel:1e-3 of that range would be a bound of 1e7.
+TEST(Values, UndeclaredMissingValuesDoNotWidenARelativeRangeEither) {
+  std::vector<float> values(200 * 300);
+  for (size_t i = 0; i < values.size(); ++i) {
+    const auto y = static_cast<double>(i) / 300;
+    const auto x = static_cast<double>(i % 300);
+    values[i] = x > 200 ? -1e10F : static_cast<float>(15 + 10 * std::sin(y * 0.05) * std::cos(x * 0.04));
+  }
+  const Array array = from_values(values, {200, 300}, {BoundMode::relative, 1e-3});
+  const auto codec = ArrayCodec::plan(array.spec, reader_of(array));
+  ASSERT_TRUE(codec.ok());
+  EXPECT_GT(codec->info().min, 0);
+  EXPECT_NEAR(codec->info().absolute_bound, 0.02, 0.001);
+  Bytes decoded;
+  check_round_trip(array, &decoded);
+  for (size_t i = 0; i < values.size(); ++i) {
+    const float got = element<float>(decoded, i);
+    ASSERT_TRUE(values[i] < 0 ? got == values[i] : std::fabs(got - values[i]) <= 0.021F) << i;
+  }
+}
+
 TEST(Values, ABoundBeyondTheRangeIsAppliedAndTold) {
   const Array array = make_array(DType::f32, {80, 90}, Content::noise, {BoundMode::absolute, 50}, 50);
   const auto codec = ArrayCodec::plan(array.spec, reader_of(array));
