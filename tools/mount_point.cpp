@@ -37,7 +37,8 @@ Result<std::string> absolute_path(const std::string& path) {
     absolute = absolute.parent_path();  // a trailing slash
   }
   auto resolved = std::filesystem::weakly_canonical(absolute, problem);
-  if (problem == std::errc::not_connected) {  // a dead mount: only what is above it can be resolved
+  if (problem == std::errc::not_connected || problem == std::errc::connection_aborted ||
+      problem == std::errc::io_error) {  // a dead mount or a damaged store: only what is above it can be resolved
     resolved = std::filesystem::weakly_canonical(absolute.parent_path(), problem) / absolute.filename();
   }
   if (problem) {

@@ -92,9 +92,13 @@ std::optional<fs::RawHint> hint_from(const json& description) {
 Result<fs::Recognised> recognise(PlainFile& file, const Arguments& arguments, const std::optional<fs::RawHint>& hint) {
   fs::RecogniserPool pool(fs::WorkerOptions{});
   for (const std::string& path : {arguments.original, arguments.path}) {
-    VARVE_ASSIGN(auto found, pool.recognise(std::filesystem::path(path).filename().string(), file, hint));
-    if (found.has_value()) {
-      return *std::move(found);
+    auto found = pool.recognise(std::filesystem::path(path).filename().string(), file, hint);
+    if (!found.ok()) {
+      fmt::print(stderr, "varve: {} is compared byte by byte: {}\n", arguments.original, found.error().text);
+      return fs::Recognised{};
+    }
+    if (found->has_value()) {
+      return **std::move(found);
     }
   }
   if (!arguments.raw.empty()) {
