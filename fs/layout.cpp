@@ -20,21 +20,6 @@ constexpr uint64_t kLayoutVersion = 1;
 constexpr size_t kCompressFrom = 512;
 constexpr uint64_t kMaxLayoutBytes = uint64_t{4} << 30;
 
-void write_extents(SerialWriter& out, const Extents& shape) {
-  out.number(shape.size());
-  for (const uint64_t extent : shape) {
-    out.number(extent);
-  }
-}
-
-Extents read_extents(SerialReader& in) {
-  Extents shape(in.count());
-  for (uint64_t& extent : shape) {
-    extent = in.number();
-  }
-  return shape;
-}
-
 void write_intervals(SerialWriter& out, const IntervalSet& set) {
   out.number(set.count());
   uint64_t last = 0;
@@ -61,8 +46,8 @@ void write_array(SerialWriter& out, const ArrayEntry& entry) {
   out.text(region.name);
   out.number(static_cast<uint64_t>(region.dtype));
   out.number((region.big_endian ? 1U : 0U) | (region.fortran_order ? 2U : 0U));
-  write_extents(out, region.shape);
-  write_extents(out, region.chunk_shape);
+  out.numbers(region.shape);
+  out.numbers(region.chunk_shape);
   out.number(region.chunks.size());
   ChunkPlace last;
   for (const ChunkPlace& place : region.chunks) {
@@ -70,10 +55,7 @@ void write_array(SerialWriter& out, const ArrayEntry& entry) {
     out.number(place.offset - last.offset);  // wraps: offsets need not ascend
     last = place;
   }
-  out.number(region.fill_values.size());
-  for (const uint64_t fill : region.fill_values) {
-    out.number(fill);
-  }
+  out.numbers(region.fill_values);
   out.text(region.keep_exact);
   out.number(static_cast<uint64_t>(entry.bound.mode));
   out.real(entry.bound.value);
@@ -89,8 +71,8 @@ ArrayEntry read_array(SerialReader& in) {
   const uint64_t flags = in.number();
   region.big_endian = (flags & 1U) != 0;
   region.fortran_order = (flags & 2U) != 0;
-  region.shape = read_extents(in);
-  region.chunk_shape = read_extents(in);
+  region.shape = in.numbers();
+  region.chunk_shape = in.numbers();
   region.chunks.resize(in.count());
   ChunkPlace last;
   for (ChunkPlace& place : region.chunks) {
@@ -98,10 +80,7 @@ ArrayEntry read_array(SerialReader& in) {
     place.offset = last.offset + in.number();
     last = place;
   }
-  region.fill_values.resize(in.count());
-  for (uint64_t& fill : region.fill_values) {
-    fill = in.number();
-  }
+  region.fill_values = in.numbers();
   region.keep_exact = in.text();
   entry.bound.mode = static_cast<codec::BoundMode>(in.number());
   entry.bound.value = in.real();
@@ -197,7 +176,7 @@ std::string Layout::serialise() const {
   for (const ArrayEntry& entry : arrays) {
     write_array(out, entry);
   }
-  std::string body = out.take();
+  std::string body = out.take_text();
   std::string result(2, '\0');
   result[0] = static_cast<char>(kLayoutVersion);
   if (body.size() >= kCompressFrom) {

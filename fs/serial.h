@@ -1,96 +1,79 @@
-// A byte string written and read back field by field: variable-length integers (LEB128), strings, doubles.
+// Numbers, texts and lists as bytes and back, field by field: for layouts, notes, and the worker's socket.
 #pragma once
 
 #include <cstdint>
-#include <cstring>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "codec/bytes.h"
 
 namespace varve::fs {
 
 class SerialWriter {
  public:
-  void number(uint64_t value) {
-    while (value >= 0x80) {
-      out_.push_back(static_cast<char>(value | 0x80));
-      value >>= 7;
-    }
-    out_.push_back(static_cast<char>(value));
-  }
+  void number(uint64_t value) { out_.put_varint(value); }
+  void flag(bool value) { number(value ? 1 : 0); }
+  void real(double value) { out_.put_f64(value); }
   void text(std::string_view value) {
     number(value.size());
-    out_.append(value);
+    out_.put_bytes(std::as_bytes(std::span(value)));
   }
-  void real(double value) {
-    uint64_t bits = 0;
-    std::memcpy(&bits, &value, sizeof bits);
-    for (int shift = 0; shift < 64; shift += 8) {
-      out_.push_back(static_cast<char>(bits >> shift));
+  void numbers(const std::vector<uint64_t>& values) {
+    number(values.size());
+    for (const uint64_t value : values) {
+      number(value);
     }
   }
-  std::string take() { return std::move(out_); }
+  codec::Bytes take() { return out_.take(); }
+  std::string take_text() {
+    const codec::Bytes bytes = out_.take();
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  }
 
  private:
-  std::string out_;
+  codec::ByteWriter out_;
 };
 
-/// Reading past the end or a malformed field sets failed() and gives zeros; check failed() once at the end and before
-/// any allocation that a number decides.
+/// Trusts nothing: reads past the end yield zeros and empty things, and from then on failed().
 class SerialReader {
  public:
-  explicit SerialReader(std::string_view in) : in_(in) {}
+  explicit SerialReader(std::span<const std::byte> in) : in_(in) {}
+  explicit SerialReader(std::string_view in) : in_(std::as_bytes(std::span(in))) {}
 
-  uint64_t number() {
-    uint64_t value = 0;
-    for (int shift = 0; shift < 64; shift += 7) {
-      if (in_.empty()) {
-        break;
-      }
-      const auto byte = static_cast<uint8_t>(in_.front());
-      in_.remove_prefix(1);
-      value |= static_cast<uint64_t>(byte & 0x7f) << shift;
-      if ((byte & 0x80) == 0) {
-        return value;
-      }
-    }
-    return fail();
-  }
-  /// A count of things that take at least one byte each in what is left.
-  uint64_t count() {
+  uint64_t number() { return failed() ? 0 : in_.get_varint(); }
+  double real() { return failed() ? 0 : in_.get_f64(); }
+  bool flag() {
     const uint64_t value = number();
-    return value <= in_.size() ? value : fail();
+    refused_ = refused_ || value > 1;
+    return value == 1;
   }
-  std::string_view text() {
-    const uint64_t length = count();
-    const std::string_view value = in_.substr(0, length);
-    in_.remove_prefix(length);
-    return value;
-  }
-  double real() {
-    if (in_.size() < 8) {
-      fail();
+  /// A count of things that take at least `each` bytes: never more than can follow.
+  uint64_t count(size_t each = 1) {
+    const uint64_t value = number();
+    if (value > in_.left() / each) {
+      refused_ = true;
       return 0;
     }
-    uint64_t bits = 0;
-    for (int i = 0; i < 8; ++i) {
-      bits |= static_cast<uint64_t>(static_cast<uint8_t>(in_[i])) << (8 * i);
-    }
-    in_.remove_prefix(8);
-    double value = 0;
-    std::memcpy(&value, &bits, sizeof value);
     return value;
   }
-  bool failed() const { return failed_; }
-  bool at_end() const { return in_.empty(); }
+  std::string text() {
+    const auto bytes = in_.get_bytes(count());
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  }
+  std::vector<uint64_t> numbers() {
+    std::vector<uint64_t> values(count());
+    for (uint64_t& value : values) {
+      value = number();
+    }
+    return values;
+  }
+  bool failed() const { return refused_ || in_.failed(); }
+  bool at_end() const { return in_.left() == 0; }
 
  private:
-  uint64_t fail() {
-    failed_ = true;
-    in_ = {};
-    return 0;
-  }
-  std::string_view in_;
-  bool failed_ = false;
+  codec::ByteReader in_;
+  bool refused_ = false;
 };
 
 }  // namespace varve::fs

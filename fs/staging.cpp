@@ -124,7 +124,7 @@ std::string Staging::note() const {
     out.number(begin);
     out.number(end - begin);
   }
-  return out.take();
+  return out.take_text();
 }
 
 Result<std::unique_ptr<Staging>> Staging::restore(index::Device& device, const std::string& directory,
@@ -137,7 +137,7 @@ Result<std::unique_ptr<Staging>> Staging::restore(index::Device& device, const s
   staging->size_ = in.number();
   const bool in_file = in.number() != 0;
   if (!in_file) {
-    const std::string_view data = in.text();
+    const std::string data = in.text();
     const auto* bytes = reinterpret_cast<const std::byte*>(data.data());
     staging->memory_.assign(bytes, bytes + data.size());
   }

@@ -1,10 +1,10 @@
-// The worker's answer as bytes. Little-endian 64-bit numbers; strings and lists with their length in front. Both ends
+// The worker's answer as bytes. Variable-length numbers; strings and lists with their length in front. Both ends
 // are the same program, so there is no version; the reader still believes nothing.
 #include <fmt/format.h>
 
-#include "fs/formats/byte_stream.h"
 #include "fs/formats/check.h"
 #include "fs/formats/recogniser.h"
+#include "fs/serial.h"
 
 namespace varve::fs {
 
@@ -12,13 +12,13 @@ namespace {
 
 constexpr uint64_t kMagic = 0x3153'4552'5652'4156;  // "VARVRES1"
 
-constexpr size_t kSmallestArray = 9 * 8;
+constexpr size_t kSmallestArray = 9;
 
-void write_array(ByteWriter& out, const ArrayRegion& array) {
+void write_array(SerialWriter& out, const ArrayRegion& array) {
   out.text(array.name);
   out.number(static_cast<uint64_t>(array.dtype));
-  out.number(array.big_endian ? 1 : 0);
-  out.number(array.fortran_order ? 1 : 0);
+  out.flag(array.big_endian);
+  out.flag(array.fortran_order);
   out.numbers(array.shape);
   out.numbers(array.chunk_shape);
   out.number(array.chunks.size());
@@ -30,7 +30,7 @@ void write_array(ByteWriter& out, const ArrayRegion& array) {
   out.text(array.keep_exact);
 }
 
-ArrayRegion read_array(ByteReader& in) {
+ArrayRegion read_array(SerialReader& in) {
   ArrayRegion array;
   array.name = in.text();
   uint64_t dtype = in.number();
@@ -39,7 +39,7 @@ ArrayRegion read_array(ByteReader& in) {
   array.fortran_order = in.flag();
   array.shape = in.numbers();
   array.chunk_shape = in.numbers();
-  array.chunks.resize(in.count(16));
+  array.chunks.resize(in.count(2));
   for (ChunkPlace& place : array.chunks) {
     place.chunk = in.number();
     place.offset = in.number();
@@ -52,7 +52,7 @@ ArrayRegion read_array(ByteReader& in) {
 }  // namespace
 
 std::vector<std::byte> serialise(const Recognised& recognised) {
-  ByteWriter out;
+  SerialWriter out;
   out.number(kMagic);
   out.text(recognised.format);
   out.number(recognised.arrays.size());
@@ -63,18 +63,18 @@ std::vector<std::byte> serialise(const Recognised& recognised) {
 }
 
 Result<Recognised> deserialise(std::span<const std::byte> bytes) {
-  ByteReader in(bytes);
+  SerialReader in(bytes);
   if (in.number() != kMagic) {
     return Error{EBADMSG, "the recogniser's answer does not start as it must"};
   }
   Recognised result;
   result.format = in.text();
   uint64_t count = in.count(kSmallestArray);
-  for (uint64_t i = 0; i < count && in.ok(); ++i) {
+  for (uint64_t i = 0; i < count && !in.failed(); ++i) {
     result.arrays.push_back(read_array(in));
     VARVE_TRY(check_array(result.arrays.back()));
   }
-  if (!in.ok() || !in.at_end()) {
+  if (in.failed() || !in.at_end()) {
     return Error{EBADMSG, fmt::format("the recogniser's answer of {} bytes is cut short or too long", bytes.size())};
   }
   return result;

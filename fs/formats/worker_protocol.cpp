@@ -8,7 +8,7 @@
 #include <array>
 #include <cstring>
 
-#include "fs/formats/byte_stream.h"
+#include "fs/serial.h"
 
 namespace varve::fs {
 
@@ -110,36 +110,36 @@ Result<Frame> receive_frame(int fd, std::optional<Deadline> deadline) {
 }
 
 std::vector<std::byte> encode(const Request& request) {
-  ByteWriter out;
+  SerialWriter out;
   out.text(request.name);
   out.number(request.file_size);
   out.number(request.memory_limit);
   out.number(request.cpu_milliseconds);
-  out.number(request.hint ? 1 : 0);
+  out.flag(request.hint);
   if (request.hint) {
     out.number(static_cast<uint64_t>(request.hint->dtype));
-    out.number(request.hint->big_endian ? 1 : 0);
+    out.flag(request.hint->big_endian);
     out.numbers(request.hint->shape);
   }
   return out.take();
 }
 
 std::vector<std::byte> encode(const ReadRange& range) {
-  ByteWriter out;
+  SerialWriter out;
   out.number(range.offset);
   out.number(range.length);
   return out.take();
 }
 
 std::vector<std::byte> encode(const Error& error) {
-  ByteWriter out;
+  SerialWriter out;
   out.number(static_cast<uint64_t>(error.code));
   out.text(error.text);
   return out.take();
 }
 
 Result<Request> decode_request(std::span<const std::byte> payload) {
-  ByteReader in(payload);
+  SerialReader in(payload);
   Request request;
   request.name = in.text();
   request.file_size = in.number();
@@ -153,26 +153,26 @@ Result<Request> decode_request(std::span<const std::byte> payload) {
       in.fail();
     }
   }
-  if (!in.ok() || !in.at_end()) {
+  if (in.failed() || !in.at_end()) {
     return no_frame("no request");
   }
   return request;
 }
 
 Result<ReadRange> decode_range(std::span<const std::byte> payload) {
-  ByteReader in(payload);
+  SerialReader in(payload);
   ReadRange range{in.number(), in.number()};
-  if (!in.ok() || !in.at_end() || range.length > kLongestRead) {
+  if (in.failed() || !in.at_end() || range.length > kLongestRead) {
     return no_frame("no range");
   }
   return range;
 }
 
 Error decode_error(std::span<const std::byte> payload) {
-  ByteReader in(payload);
+  SerialReader in(payload);
   uint64_t code = in.number();
   std::string text = in.text();
-  if (!in.ok() || !in.at_end() || code == 0 || code > 4095) {
+  if (in.failed() || !in.at_end() || code == 0 || code > 4095) {
     return no_frame("no error");
   }
   return Error{static_cast<int>(code), std::move(text)};
