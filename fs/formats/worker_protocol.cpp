@@ -115,7 +115,7 @@ std::vector<std::byte> encode(const Request& request) {
   out.number(request.file_size);
   out.number(request.memory_limit);
   out.number(request.cpu_milliseconds);
-  out.flag(request.hint);
+  out.flag(request.hint.has_value());
   if (request.hint) {
     out.number(static_cast<uint64_t>(request.hint->dtype));
     out.flag(request.hint->big_endian);
@@ -150,7 +150,7 @@ Result<Request> decode_request(std::span<const std::byte> payload) {
     bool big_endian = in.flag();
     request.hint = RawHint{static_cast<codec::DType>(dtype), big_endian, in.numbers()};
     if (dtype > 255 || codec::element_size(request.hint->dtype) == 0) {
-      in.fail();
+      return no_frame("a hint of no known element type");
     }
   }
   if (in.failed() || !in.at_end()) {
