@@ -160,6 +160,12 @@ class Decoder {
                  W* exact) {
     const bool lossy = settings_.scheme == Scheme::codes;
     const W quantum = lossy ? coding_.quantum(level) : W{};
+    if constexpr (kIsReal<W>) {
+      if (lossy && row_kernels<W>().dequantize(prediction, tokens, m, quantum, value, activity)) {
+        std::copy(value, value + m, exact);
+        return;
+      }
+    }
     for (size_t i = 0; i < m; ++i) {
       const unsigned token = tokens[i];
       if (token < kTokenZero) {

@@ -9,6 +9,15 @@ namespace varve::codec {
 /// The quantum of a level over that of level 0: coarser points predict many others and are kept more precisely.
 inline constexpr std::array<double, 5> kLevelScale = {1.0, 0.8, 0.64, 0.512, 0.5};
 
+template <typename W>
+const RowKernels<W>& row_kernels() {
+  if constexpr (std::is_same_v<W, float>) {
+    return kernels().f32;
+  } else {
+    return kernels().f64;
+  }
+}
+
 /// Settings in the work type W.
 template <typename W>
 struct Coding {

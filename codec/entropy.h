@@ -5,6 +5,7 @@
 #include <span>
 
 #include "codec/bytes.h"
+#include "codec/kernels.h"
 #include "codec/predictor.h"
 
 namespace varve::codec {
@@ -64,10 +65,6 @@ struct FrequencyTable {
   std::array<uint16_t, kTokens> start{};
   unsigned codable_below = 0;     ///< the first token that cannot be coded
   unsigned implied = kTokenZero;  ///< the token whose frequency is what the others leave
-  /// floor(x / frequency) = x * reciprocal >> 44 for x < frequency << 20.
-  std::array<uint64_t, kTokens> reciprocal{};
-  /// Per slot: token | frequency << 8 | (slot - start) << 20.
-  std::vector<uint32_t> decode;
   void finish();
 };
 
@@ -86,10 +83,16 @@ class TableSet {
   const FrequencyTable& table(unsigned context) const { return tables_[table_of_[context]]; }
   /// Bits that the histogram's tokens take in these tables, without raw bits and lists.
   double bits(const Histogram& histogram) const;
+  /// What the coder looks up for a segment.
+  RansTables look_up(unsigned context_base) const;
 
  private:
+  void finish();
   std::vector<FrequencyTable> tables_;
   std::array<uint8_t, kContexts> table_of_{};
+  std::vector<uint32_t> encode_;  // as in RansTables
+  std::vector<uint64_t> reciprocal_;
+  std::vector<uint32_t> decode_;
 };
 
 /// A run of tokens coded together: the points of one class, or a tile's anchors. `context_base` plus the entries of the
@@ -117,9 +120,7 @@ class RansDecoder {
  private:
   std::array<uint32_t, 32> state_{};
   unsigned lanes_ = 0;
-  const std::byte* next_ = nullptr;
-  const std::byte* end_ = nullptr;
-  bool overrun_ = false;
+  RansInput input_{nullptr, nullptr, false};
 };
 
 }  // namespace varve::codec

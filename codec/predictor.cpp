@@ -2,30 +2,101 @@
 
 namespace varve::codec {
 
-void ContextMap::fill_special() {
-  for (unsigned axes = 1; axes <= 3; ++axes) {
-    for (unsigned s = 0; s <= 18; ++s) {
-      const unsigned full = 6 * axes;
-      special_[axes - 1][s] = static_cast<uint8_t>(kPlainContexts + (s >= full ? 2 : s * 2 > full ? 1 : 0));
+namespace {
+
+/// Row operations in work type W: kernels for reals, plain loops for integers.
+template <typename W>
+void axis_row(const AxisTerm<W>& t, size_t count, W* out) {
+  if constexpr (std::is_same_v<W, float>) {
+    kernels().f32.axis(t, count, out);
+  } else if constexpr (std::is_same_v<W, double>) {
+    kernels().f64.axis(t, count, out);
+  } else {
+    const Taps taps{t.wa, t.wb, t.wc, t.wd};
+    for (size_t i = 0; i < count; ++i) {
+      out[i] = axis_value(taps, t.a[i], t.b[i], t.c[i], t.d[i]);
     }
   }
 }
 
-void ContextMap::row(unsigned axes, const uint16_t* sums, size_t m, uint8_t* out) const {
-  unsigned all = 0;
-  for (size_t i = 0; i < m; ++i) {
-    all |= sums[i];
-  }
-  const auto& plain = plain_[axes - 1];
-  if (all == 0) {
-    std::fill(out, out + m, plain[0]);
-  } else if (all < kSpecialActivity) {
-    for (size_t i = 0; i < m; ++i) {
-      out[i] = plain[sums[i]];
+template <typename W>
+void mean_row(const AxisTerm<W>* term, unsigned terms, const W* line, size_t count, W* out) {
+  if constexpr (std::is_same_v<W, float>) {
+    kernels().f32.predict(term, terms, line, count, out);
+  } else if constexpr (std::is_same_v<W, double>) {
+    kernels().f64.predict(term, terms, line, count, out);
+  } else {
+    const auto value = [&](unsigned k, size_t i) {
+      const AxisTerm<W>& t = term[k];
+      return axis_value(Taps{t.wa, t.wb, t.wc, t.wd}, t.a[i], t.b[i], t.c[i], t.d[i]);
+    };
+    for (size_t i = 0; i < count; ++i) {
+      if (terms == 0) {
+        out[i] = line[i];
+      } else if (terms == 1) {
+        out[i] = line == nullptr ? value(0, i) : mean_of(value(0, i), line[i]);
+      } else {
+        out[i] = line == nullptr ? mean_of(value(0, i), value(1, i)) : mean_of(value(0, i), value(1, i), line[i]);
+      }
     }
+  }
+}
+
+template <typename T>
+void interleave(const T* even, const T* odd, size_t count, T* out) {
+  if constexpr (std::is_same_v<T, float>) {
+    kernels().f32.interleave(even, odd, count, reinterpret_cast<std::byte*>(out));
+  } else if constexpr (std::is_same_v<T, double>) {
+    kernels().f64.interleave(even, odd, count, reinterpret_cast<std::byte*>(out));
+  } else if constexpr (std::is_same_v<T, uint16_t>) {
+    kernels().interleave16(even, odd, count, out);
+  } else {
+    for (size_t i = 0; i < count; ++i) {
+      out[i] = i % 2 == 0 ? even[i / 2] : odd[i / 2];
+    }
+  }
+}
+
+}  // namespace
+
+/// `context_of(sum, axes)` rises with the sum.
+template <typename ContextOf>
+ContextMap ContextMap::make(ContextOf context_of) {
+  ContextMap map;
+  for (unsigned axes = 1; axes <= 3; ++axes) {
+    auto& threshold = map.threshold_.at(axes - 1);
+    threshold.fill(kNever);
+    unsigned reached = 0;
+    for (unsigned sum = 0; sum < kSpecialActivity; ++sum) {
+      for (const unsigned context = context_of(sum, axes); reached < context; ++reached) {
+        threshold.at(reached) = static_cast<int16_t>(sum);
+      }
+    }
+    for (unsigned s = 0; s <= 18; ++s) {
+      const unsigned full = 6 * axes;
+      map.special_[axes - 1][s] = static_cast<uint8_t>(kPlainContexts + (s >= full ? 2 : s * 2 > full ? 1 : 0));
+    }
+  }
+  return map;
+}
+
+void ContextMap::row(unsigned axes, const uint16_t* sums, size_t m, uint8_t* out) const {
+  const Kernels& set = kernels();
+  const auto& threshold = threshold_.at(axes - 1);
+  const unsigned all = set.any(sums, m);
+  if (all == 0) {
+    // A sum of 0 may belong to a context above 0: where short residuals are the rule.
+    const auto reached = std::count(threshold.begin(), threshold.end(), int16_t{0});
+    std::fill(out, out + m, static_cast<uint8_t>(reached));
+  } else if (all < kSpecialActivity) {
+    set.contexts(threshold.data(), sums, m, out);
   } else {
     for (size_t i = 0; i < m; ++i) {
-      out[i] = sums[i] < kSpecialActivity ? plain[sums[i]] : special_[axes - 1][sums[i] / kSpecialActivity];
+      if (sums[i] < kSpecialActivity) {
+        set.contexts(threshold.data(), sums + i, 1, out + i);
+      } else {
+        out[i] = special_[axes - 1][sums[i] / kSpecialActivity];
+      }
     }
   }
 }
@@ -33,33 +104,23 @@ void ContextMap::row(unsigned axes, const uint16_t* sums, size_t m, uint8_t* out
 ContextMap ContextMap::for_codes() {
   // Context k >= 1 begins where the mean magnitude m has (1 + 4 m)^2 >= 2^(k - 1): two steps an octave. `scaled` is
   // 36 m, hence (9 + scaled)^2 >= 81 * 2^(k - 1).
-  ContextMap map;
-  for (unsigned axes = 1; axes <= 3; ++axes) {
-    for (unsigned sum = 0; sum < kSpecialActivity; ++sum) {
-      const uint64_t scaled = uint64_t{sum} * (6 / axes);
-      const uint64_t square = (9 + scaled) * (9 + scaled);
-      unsigned context = 0;
-      while (scaled > 0 && context + 1 < kPlainContexts && square >= uint64_t{81} << context) {
-        ++context;
-      }
-      map.plain_[axes - 1][sum] = static_cast<uint8_t>(context);
+  static const ContextMap made = make([](unsigned sum, unsigned axes) {
+    const uint64_t scaled = uint64_t{sum} * (6 / axes);
+    const uint64_t square = (9 + scaled) * (9 + scaled);
+    unsigned context = 0;
+    while (scaled > 0 && context + 1 < kPlainContexts && square >= uint64_t{81} << context) {
+      ++context;
     }
-  }
-  map.fill_special();
-  return map;
+    return context;
+  });
+  return made;
 }
 
 ContextMap ContextMap::for_residuals(unsigned base) {
-  ContextMap map;
-  for (unsigned axes = 1; axes <= 3; ++axes) {
-    for (unsigned sum = 0; sum < kSpecialActivity; ++sum) {
-      const unsigned bits = sum * (6 / axes) / 36;
-      const unsigned context = bits > base ? std::min(bits - base, kPlainContexts - 1) : 0;
-      map.plain_[axes - 1][sum] = static_cast<uint8_t>(context);
-    }
-  }
-  map.fill_special();
-  return map;
+  return make([&](unsigned sum, unsigned axes) {
+    const unsigned bits = sum * (6 / axes) / 36;
+    return bits > base ? std::min(bits - base, kPlainContexts - 1) : 0;
+  });
 }
 
 template <typename W>
@@ -72,9 +133,7 @@ void LevelStep<W>::add_activity(const Plane<W>& source, unsigned axis, size_t ba
     const Activity* a = has.a ? row - step : row;
     const Activity* c = has.c ? row + step : row;
     const Activity* d = has.d ? row + 2 * step : c;
-    for (size_t i = 0; i < m; ++i) {
-      sums[i] = static_cast<uint16_t>(sums[i] + a[i] + 2 * (row[i] + c[i]) + d[i]);
-    }
+    kernels().add_activity(a, row, c, d, m, sums);
     return;
   }
   const auto one = [&](size_t i) {
@@ -89,10 +148,8 @@ void LevelStep<W>::add_activity(const Plane<W>& source, unsigned axis, size_t ba
   for (size_t i = 0; i < std::min(first, m); ++i) {
     one(i);
   }
-  for (size_t i = first; i < last; ++i) {
-    const Activity* p = row + i;
-    sums[i] = static_cast<uint16_t>(sums[i] + p[-1] + 2 * (p[0] + p[1]) + p[2]);
-  }
+  const Activity* p = row + first;
+  kernels().add_activity(p - 1, p, p + 1, p + 2, last - first, sums + first);
   for (size_t i = last; i < m; ++i) {
     one(i);
   }
@@ -121,15 +178,16 @@ void LevelStep<W>::contexts(unsigned c, const ContextMap& map, uint8_t* out) con
 }
 
 template <typename W>
-void LevelStep<W>::axis_row(const Taps& taps, const W* b, ptrdiff_t step, size_t m, W* out) const {
+AxisTerm<W> LevelStep<W>::term_for(const Taps& taps, const W* b, ptrdiff_t step) {
   // Taps of weight zero may lie outside of the array: point them at b, whose value times zero adds nothing.
-  const W* a = taps.a != 0 ? b - step : b;
-  const W* c = taps.c != 0 ? b + step : b;
-  const W* d = taps.d != 0 ? b + 2 * step : b;
-  const Taps t = taps;
-  for (size_t i = 0; i < m; ++i) {
-    out[i] = axis_value(t, a[i], b[i], c[i], d[i]);
-  }
+  return {taps.a != 0 ? b - step : b,
+          b,
+          taps.c != 0 ? b + step : b,
+          taps.d != 0 ? b + 2 * step : b,
+          taps.a,
+          taps.b,
+          taps.c,
+          taps.d};
 }
 
 template <typename W>
@@ -165,7 +223,7 @@ template <typename W>
 void LevelStep<W>::predict_row(unsigned c, size_t batch, size_t z, size_t y, W* out) const {
   const size_t m = class_dims(c).n[2];
   const std::array<size_t, 3> index = {z, y, 0};
-  std::array<const W*, 3> rows{};
+  std::array<AxisTerm<W>, 2> terms{};
   unsigned count = 0;
   for (unsigned axis = 0; axis < 2; ++axis) {
     if (!odd(c, axis)) {
@@ -174,29 +232,22 @@ void LevelStep<W>::predict_row(unsigned c, size_t batch, size_t z, size_t y, W* 
     const Plane<W>& source = planes_[c ^ (4U >> axis)];
     const auto has = neighbours(source, axis, index[axis]);
     if (has.c) {
-      W* row = memory_.row[count].data();
-      axis_row(taps_for(has.a, has.c, has.d, cubic_), source.value + source.at(batch, z, y),
-               static_cast<ptrdiff_t>(source.stride[axis]), m, row);
-      rows[count++] = row;
+      terms.at(count++) = term_for(taps_for(has.a, has.c, has.d, cubic_), source.value + source.at(batch, z, y),
+                                   static_cast<ptrdiff_t>(source.stride[axis]));
     }
   }
-  if (!odd(c, 2)) {
-    combine(rows, count, 0, m, out);
-    if (count == 0) {
-      for (size_t i = 0; i < m; ++i) {
-        out[i] = predict_point(c, batch, {z, y, i});
-      }
-    }
+  size_t done = 0;  // points with something two-sided along x
+  if (odd(c, 2)) {
+    const Plane<W>& source = planes_[c ^ 1U];
+    done = std::min(m, source.end[2] > 1 ? static_cast<size_t>(source.end[2] - 1) : 0);
+    W* line = memory_.row.data();
+    line_row(source, source.value + source.at(batch, z, y), done, line);
+    mean_row(terms.data(), count, line, done, out);
+  } else if (count > 0) {
+    mean_row<W>(terms.data(), count, nullptr, m, out);
     return;
   }
-  const Plane<W>& source = planes_[c ^ 1U];
-  const size_t two_sided = std::min(m, source.end[2] > 1 ? static_cast<size_t>(source.end[2] - 1) : 0);
-  W* row = memory_.row[count].data();
-  line_row(source, source.value + source.at(batch, z, y), two_sided, row);
-  rows[count] = row;
-  combine(rows, count + 1, 0, two_sided, out);
-  combine(rows, count, two_sided, m, out);
-  for (size_t i = two_sided; i < m && count == 0; ++i) {
+  for (size_t i = done; i < m; ++i) {
     out[i] = predict_point(c, batch, {z, y, i});
   }
 }
@@ -215,27 +266,9 @@ void LevelStep<W>::line_row(const Plane<W>& source, const W* b, size_t count, W*
   for (size_t i = 0; i < first; ++i) {
     edge(i);
   }
-  axis_row(taps_for(true, true, true, cubic_), b + first, 1, last - first, out + first);
+  axis_row(term_for(taps_for(true, true, true, cubic_), b + first, 1), last - first, out + first);
   for (size_t i = last; i < count; ++i) {
     edge(i);
-  }
-}
-
-/// out[i] = the mean of `count` rows (0 to 3) for begin <= i < end.
-template <typename W>
-void LevelStep<W>::combine(const std::array<const W*, 3>& rows, unsigned count, size_t begin, size_t end, W* out) {
-  if (count == 1) {
-    for (size_t i = begin; i < end; ++i) {
-      out[i] = finite_or_zero(mean_of(rows[0][i]));
-    }
-  } else if (count == 2) {
-    for (size_t i = begin; i < end; ++i) {
-      out[i] = finite_or_zero(mean_of(rows[0][i], rows[1][i]));
-    }
-  } else if (count == 3) {
-    for (size_t i = begin; i < end; ++i) {
-      out[i] = finite_or_zero(mean_of(rows[0][i], rows[1][i], rows[2][i]));
-    }
   }
 }
 
@@ -247,15 +280,12 @@ void LevelStep<W>::assemble(W* value, Activity* activity) const {
       for (size_t y = 0; y < n[1]; ++y) {
         const size_t out = ((batch * n[0] + z) * n[1] + y) * n[2];
         const unsigned c = static_cast<unsigned>((z & 1U) << 2 | (y & 1U) << 1);
-        for (unsigned x = 0; x < 2; ++x) {
-          const Plane<W>& from = planes_[c | x];
-          const ptrdiff_t row = from.at(batch, z / 2, y / 2);
-          const size_t m = x == 0 ? (n[2] + 1) / 2 : n[2] / 2;
-          for (size_t i = 0; i < m; ++i) {
-            value[out + 2 * i + x] = from.value[row + static_cast<ptrdiff_t>(i)];
-            activity[out + 2 * i + x] = from.activity[row + static_cast<ptrdiff_t>(i)];
-          }
-        }
+        const Plane<W>& even = planes_[c];
+        const Plane<W>& odd = planes_[c | 1U];
+        const ptrdiff_t p = even.at(batch, z / 2, y / 2);
+        const ptrdiff_t q = odd.at(batch, z / 2, y / 2);
+        interleave(even.value + p, odd.value + q, n[2], value + out);
+        interleave(even.activity + p, odd.activity + q, n[2], activity + out);
       }
     }
   }

@@ -10,6 +10,7 @@
 #include "codec/arithmetic.h"
 #include "codec/bytes.h"
 #include "codec/geometry.h"
+#include "codec/kernels.h"
 
 namespace varve::codec {
 
@@ -32,9 +33,13 @@ class ContextMap {
   void row(unsigned axes, const uint16_t* sums, size_t m, uint8_t* out) const;
 
  private:
-  std::array<std::array<uint8_t, kSpecialActivity>, 3> plain_{};
+  static constexpr unsigned kSteps = kPlainContexts - 1;
+  static constexpr int16_t kNever = 0x7fff;
+  /// By axes: the least sums that belong to contexts 1, 2, ...
+  std::array<std::array<int16_t, kSteps>, 3> threshold_{};
   std::array<std::array<uint8_t, 19>, 3> special_{};
-  void fill_special();
+  template <typename ContextOf>
+  static ContextMap make(ContextOf context_of);
 };
 
 /// Values and activities of the points of one class. Index 0 is the brick's first; begin and end (per axis z, y, x) say
@@ -68,7 +73,7 @@ struct LevelMemory {
   std::array<Buffer<Activity>, 8> activity;
   std::array<Buffer<W>, 2> whole;
   std::array<Buffer<Activity>, 2> whole_activity;
-  std::array<Buffer<W>, 3> row;
+  Buffer<W> row;
   Buffer<uint16_t> sums;
 };
 
@@ -84,9 +89,7 @@ class LevelStep {
       const size_t count = dims.count();
       planes_[c] = contiguous_plane<W>(memory.value[c].reserve(count), memory.activity[c].reserve(count), dims);
     }
-    for (auto& row : memory.row) {
-      row.reserve(full.n[2] / 2 + 1);
-    }
+    memory.row.reserve(full.n[2] / 2 + 1);
   }
 
   Dims class_dims(unsigned c) const {
@@ -116,9 +119,8 @@ class LevelStep {
     return {i - 1 >= source.begin[axis], i + 1 < source.end[axis], i + 2 < source.end[axis]};
   }
   W predict_point(unsigned c, size_t batch, const std::array<size_t, 3>& index) const;
+  static AxisTerm<W> term_for(const Taps& taps, const W* b, ptrdiff_t step);
   void line_row(const Plane<W>& source, const W* b, size_t count, W* out) const;
-  static void combine(const std::array<const W*, 3>& rows, unsigned count, size_t begin, size_t end, W* out);
-  void axis_row(const Taps& taps, const W* b, ptrdiff_t step, size_t m, W* out) const;
   void add_activity(const Plane<W>& source, unsigned axis, size_t batch, const std::array<size_t, 3>& index, size_t m,
                     uint16_t* sums) const;
 

@@ -311,6 +311,7 @@ TableSet TableSet::build(const Histogram& histogram, bool complete) {
     before = used.at(context) ? set.table_of_.at(context) : before;
     set.table_of_.at(context) = before;
   }
+  set.finish();
   return set;
 }
 
@@ -382,6 +383,7 @@ Result<TableSet> TableSet::read(ByteReader& in) {
   if (!bits.at_end()) {
     return bad("its frequency tables have bytes left over");
   }
+  set.finish();
   return set;
 }
 

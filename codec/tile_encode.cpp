@@ -199,13 +199,23 @@ class TileEncoder {
       for (size_t z = 0; z < dims.n[0]; ++z) {
         for (size_t y = 0; y < dims.n[1]; ++y, at += m) {
           const std::byte* row = place.row(c, batch, z, y);
-          load_row<W>(coding_.type, row, place.step(), m, x);
+          load(row, place.step(), m, x);
           step.predict_row(c, batch, z, y, prediction);
           const ptrdiff_t to = plane.at(batch, z, y);
           code_row(x, prediction, m, level, row, place.step(), at, plane.value + to, plane.activity + to);
         }
       }
     }
+  }
+
+  void load(const std::byte* row, size_t step, size_t m, W* x) const {
+    if constexpr (kIsReal<W>) {
+      if (step == 2) {
+        row_kernels<W>().every_second(row, m, x);
+        return;
+      }
+    }
+    load_row<W>(coding_.type, row, step, m, x);
   }
 
   /// `at`: where in the segment the row begins.
@@ -237,9 +247,18 @@ class TileEncoder {
 
   void lossy_row(const W* x, const W* prediction, size_t m, unsigned level, const std::byte* row, size_t step,
                  size_t at, W* value, Activity* activity) {
+    const W quantum = coding_.quantum(level);
+    uint8_t* tokens = emitter_.tokens() + at;
+    if (!coding_.finite_specials && codable_below_ > kTokenZero) {
+      const uint32_t limit = std::min(kDirectCodes, codable_below_ - kTokenZero);
+      const QuantizeJob<W> job = {x, prediction, m, quantum, W(1) / quantum, bound_, limit, tokens, activity, value};
+      if (row_kernels<W>().quantize(job)) {
+        count_unchanged(x, value, tokens, m);
+        return;
+      }
+    }
     int32_t* code = code_.reserve(m);
     uint8_t* bad = bad_.reserve(m);
-    const W quantum = coding_.quantum(level);
     bool any = quantize_row(x, prediction, m, quantum, W(1) / quantum, bound_, code, value, bad);
     if (coding_.finite_specials) {
       for (const W special : coding_.specials) {
@@ -249,12 +268,7 @@ class TileEncoder {
       }
       any = true;
     }
-    uint8_t* tokens = emitter_.tokens() + at;
     const uint8_t* contexts = emitter_.contexts() + at;
-    if (!any && plain_row(code, m, tokens, activity)) {
-      count_unchanged(x, value, tokens, m);
-      return;
-    }
     for (size_t i = 0; i < m; ++i) {
       if (any && bad[i] != 0 && !same_bits(x[i], value[i])) {
         tokens[i] = odd_one(x[i], prediction[i], row + i * step * coding_.size, value + i, activity + i);
@@ -273,23 +287,6 @@ class TileEncoder {
       }
     }
     count_unchanged(x, value, tokens, m);
-  }
-
-  /// The usual row: every code is small and can be coded whatever its context. False: it is not one.
-  bool plain_row(const int32_t* code, size_t m, uint8_t* tokens, Activity* activity) const {
-    uint32_t most = 0;
-    for (size_t i = 0; i < m; ++i) {
-      most = std::max(most, zigzag(code[i]));
-    }
-    if (most >= kDirectCodes || kTokenZero + most >= codable_below_) {
-      return false;
-    }
-    for (size_t i = 0; i < m; ++i) {
-      const uint32_t zigzagged = zigzag(code[i]);
-      tokens[i] = static_cast<uint8_t>(kTokenZero + zigzagged);
-      activity[i] = static_cast<Activity>((zigzagged + 1) / 2);
-    }
-    return true;
   }
 
   void count_unchanged(const W* x, const W* value, const uint8_t* tokens, size_t m) {
