@@ -24,7 +24,7 @@ class FileSystem;
 namespace varve::index {
 
 struct IndexOptions {
-  std::shared_ptr<Device> device;                   ///< null: posix_device()
+  std::shared_ptr<Device> device;                    ///< null: posix_device()
   std::shared_ptr<rocksdb::FileSystem> file_system;  ///< null: RocksDB's default
   bool read_only = false;
   uint64_t pack_limit = uint64_t{256} << 20;  ///< a pack is closed when an append would pass this
