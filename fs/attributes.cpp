@@ -140,7 +140,10 @@ Result<std::string> Core::path_of(InodeNumber number) {
       const NodeLock lock(node->mutex);
       node->name = name;
     }
-    path = path.empty() ? name : name + "/" + path;
+    if (!path.empty()) {
+      name.append("/").append(path);
+    }
+    path = std::move(name);
     number = above;
   }
   return path;

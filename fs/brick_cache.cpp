@@ -29,21 +29,17 @@ Result<BrickData> BrickCache::get(const BrickName& name, const std::function<Res
       made_.wait(lock);
     }
   }
-  auto made = make();
-  BrickData data;
+  Result<codec::Bytes> made = make();
+  const BrickData data = made.ok() ? std::make_shared<const codec::Bytes>(std::move(*made)) : nullptr;
   {
     const std::lock_guard lock(mutex_);
     making_.erase(name);
-    if (made.ok()) {
-      data = std::make_shared<const codec::Bytes>(*std::move(made));
+    if (data) {
       insert(name, data);
     }
   }
   made_.notify_all();
-  if (!data) {
-    return made.error();
-  }
-  return data;
+  return data ? Result<BrickData>(data) : Result<BrickData>(made.error());
 }
 
 bool BrickCache::contains(const BrickName& name) {

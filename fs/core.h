@@ -143,6 +143,7 @@ class Core final : public FileSystem {
   Result<SealJob> make_seal_job(const NodePointer& node);
   Status switch_content(Node& node, SealOutcome& outcome);
   Status switch_to_twin(Node& node, const Twin& twin);
+  static bool may_share(const Sealed& sealed, const FilePolicy& policy);
   void remember_opened(const NodePointer& node);
   /// A sealed file that was opened lately and has the same bytes.
   std::optional<Twin> find_twin(const SealJob& job);

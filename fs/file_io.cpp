@@ -388,6 +388,10 @@ bool Core::share_content(Node& from, Node& to) {
   if (from.staging || from.inode.object == 0 || to.staging || to.inode.object != 0 || to.inode.size != 0) {
     return false;
   }
+  const auto policy = policy_of(to.number);
+  if (!from.sealed || !policy.ok() || !may_share(*from.sealed, *policy)) {
+    return false;
+  }
   index::Batch batch;
   index::Inode inode = to.inode;
   inode.object = from.inode.object;

@@ -12,9 +12,9 @@
 namespace varve::fs {
 
 struct FileSystemOptions {
-  unsigned workers = 0;                    ///< threads that seal and decode; 0: one a core
+  unsigned workers = 0;                        ///< threads that seal and decode; 0: one a core
   uint64_t cache_bytes = uint64_t{512} << 20;  ///< decoded bricks kept in memory
-  std::chrono::milliseconds quiet{1000};   ///< fsync of a file not written for so long seals it
+  std::chrono::milliseconds quiet{1000};       ///< fsync of a file not written for so long seals it
   bool read_only = false;
   WorkerOptions recogniser;
 };

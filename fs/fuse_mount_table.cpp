@@ -87,6 +87,7 @@ Status unmount_as_user(const std::string& path, bool lazily) {
   words.emplace_back("--");
   words.push_back(path);
   std::vector<char*> arguments;
+  arguments.reserve(words.size() + 1);
   for (std::string& word : words) {
     arguments.push_back(word.data());
   }

@@ -395,9 +395,7 @@ Status Core::rename(const Caller&, InodeNumber parent, std::string_view name, In
   if ((flags & ~uint32_t{RENAME_NOREPLACE | RENAME_EXCHANGE}) != 0 || flags == (RENAME_NOREPLACE | RENAME_EXCHANGE)) {
     return Error{EINVAL, "rename: only RENAME_NOREPLACE or RENAME_EXCHANGE"};
   }
-  if (const Status allowed = check_new_name(new_parent, new_name); !allowed.ok()) {
-    return allowed;
-  }
+  VARVE_TRY(check_new_name(new_parent, new_name));
   VARVE_TRY(check_new_name(parent, name));
   const std::lock_guard names(namespace_mutex_);
   VARVE_ASSIGN(const index::Dentry source, find(parent, name));

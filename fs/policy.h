@@ -31,9 +31,9 @@ struct FilePolicy {
   std::optional<RawHint> raw;
 
   /// The bound for one array, after the contract's protections: what is not f32 or f64 stays lossless, and so do,
-  /// unless a choice names the dataset, arrays with keep_exact, 1-D arrays of under 4,096 elements (or pairs) and arrays of under
-  /// 10,000 bytes. "checksummed" stays lossless even then. A glob of nothing but * and / names no dataset. `why` (if
-  /// not null) gets a sentence.
+  /// unless a choice names the dataset, arrays with keep_exact, 1-D arrays of under 4,096 elements (or pairs) and
+  /// arrays of under 10,000 bytes. "checksummed" stays lossless even then. A glob of nothing but * and / names no
+  /// dataset. `why` (if not null) gets a sentence.
   codec::Bound bound_for(const ArrayRegion& array, std::string* why = nullptr) const;
 
   std::string serialise() const;

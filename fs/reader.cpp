@@ -64,6 +64,11 @@ Result<std::shared_ptr<const Sealed>> Sealed::make(index::ObjectId object, Layou
   return std::shared_ptr<const Sealed>(std::move(sealed));
 }
 
+bool Sealed::lossy() const {
+  return std::any_of(codecs.begin(), codecs.end(),
+                     [](const codec::ArrayCodec& codec) { return codec.info().absolute_bound > 0; });
+}
+
 Status Reader::read(const Sealed& sealed, uint64_t offset, std::span<std::byte> out, uint8_t finest) {
   const uint64_t end = offset + out.size();
   if (end > sealed.layout.size) {

@@ -18,6 +18,8 @@ struct Sealed {
   std::vector<codec::ArrayCodec> codecs;  ///< one for each of layout.arrays
 
   static Result<std::shared_ptr<const Sealed>> load(index::Index& index, index::ObjectId object);
+  /// May what decodes to other bytes than were once written be in it?
+  bool lossy() const;
   /// From a layout whose extents are built.
   static Result<std::shared_ptr<const Sealed>> make(index::ObjectId object, Layout layout);
 };

@@ -271,7 +271,7 @@ Status Sealer::plan_arrays(Work& work) {
   work.layout.arrays.clear();
   for (ArrayEntry& candidate : candidates) {
     const std::string name = candidate.region.name;
-    const Status planned = plan_array(work, std::move(candidate));
+    Status planned = plan_array(work, std::move(candidate));
     if (planned.ok()) {
       continue;
     }

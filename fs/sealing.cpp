@@ -121,6 +121,12 @@ Result<SealJob> Core::make_seal_job(const NodePointer& node) {
   return job;
 }
 
+/// A copy of what is exact, made where a bound is in force, is to be encoded under that bound. Everything else is
+/// shared: lossy content above all, which must not be rounded twice.
+bool Core::may_share(const Sealed& sealed, const FilePolicy& policy) {
+  return policy.choices.empty() || sealed.lossy();
+}
+
 void Core::remember_opened(const NodePointer& node) {
   const std::lock_guard lock(opened_mutex_);
   std::erase_if(opened_, [&](const std::weak_ptr<Node>& other) { return other.expired() || other.lock() == node; });
@@ -152,7 +158,7 @@ std::optional<Twin> Core::find_twin(const SealJob& job) {
     {
       const std::shared_lock lock(source->mutex, std::try_to_lock);
       if (!lock.owns_lock() || !source->sealed || source->inode.object != source->sealed->object ||
-          source->sealed->layout.size != job.size) {
+          source->sealed->layout.size != job.size || !may_share(*source->sealed, job.policy)) {
         continue;
       }
       twin = {source->sealed, source->inode.stored};
@@ -240,17 +246,15 @@ Status Core::seal(const NodePointer& node, NodeLock& lock, bool require_arrays) 
     if (KernelCache* const cache = kernel_cache_.load()) {
       cache->invalidate_inode(node->number, outcome->lossy);
     }
-  } else if (twin && node->inode.links > 0 && node->writers == 0 && ++node->failed_seals <= kMaxRetries) {
-    queue_seal(node);
+  } else if ((twin || status.error().code == EAGAIN) && node->staging && node->writers == 0 && node->inode.links > 0 &&
+             ++node->failed_seals <= kMaxRetries) {
+    queue_seal(node);  // the file changed, or its twin went
   } else if (node->inode.links > 0 && status.error().code != EAGAIN) {
     // The data stays staged and readable; the next close, fsync or start tries again.
     ++node->failed_seals;
     node->write_error = status.error();
     log_line(LogLevel::error,
              fmt::format("{}: stays staged, could not be sealed: {}", node->name, status.error().text));
-  } else if (status.error().code == EAGAIN && node->staging && node->writers == 0 && node->inode.links > 0 &&
-             ++node->failed_seals <= kMaxRetries) {
-    queue_seal(node);
   }
   node->changed.notify_all();
   return status;

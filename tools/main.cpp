@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
 #include <string_view>
 
 #include "tools/commands.h"
@@ -46,6 +48,11 @@ bool is_mount_helper(std::string_view program) {
 }  // namespace varve::tools
 
 int main(int argc, char** argv) {
-  return argc > 0 && varve::tools::is_mount_helper(argv[0]) ? varve::tools::mount_helper_main(argc, argv)
-                                                            : varve::tools::run(argc, argv);
+  try {
+    return argc > 0 && varve::tools::is_mount_helper(argv[0]) ? varve::tools::mount_helper_main(argc, argv)
+                                                              : varve::tools::run(argc, argv);
+  } catch (const std::exception& problem) {  // of the standard library: memory is out, above all
+    std::fprintf(stderr, "varve: %s\n", problem.what());
+    return varve::tools::kFailed;
+  }
 }

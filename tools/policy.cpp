@@ -90,7 +90,7 @@ Status set_in_mount(const std::string& path, const std::string& text) {
     return Error{errno, fmt::format("cannot open {}: {}; only the owner of the mount's root may change the rules", path,
                                     reason(errno))};
   }
-  const Status written = write_all(descriptor, path, text);
+  Status written = write_all(descriptor, path, text);
   if (::close(descriptor) != 0 && written.ok()) {
     return Error{errno, fmt::format("the mount refused the rules ({}): its log says why", reason(errno))};
   }

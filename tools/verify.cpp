@@ -93,6 +93,9 @@ Result<fs::Recognised> recognise(PlainFile& file, const Arguments& arguments, co
   fs::RecogniserPool pool(fs::WorkerOptions{});
   for (const std::string& path : {arguments.original, arguments.path}) {
     auto found = pool.recognise(std::filesystem::path(path).filename().string(), file, hint);
+    if (!found.ok() && !arguments.raw.empty()) {
+      return found.error();
+    }
     if (!found.ok()) {
       fmt::print(stderr, "varve: {} is compared byte by byte: {}\n", arguments.original, found.error().text);
       return fs::Recognised{};

@@ -50,6 +50,7 @@ Comparison run(const std::vector<std::byte>& original, const std::vector<std::by
   MemoryFile a(original);
   MemoryFile b(copy);
   std::vector<Demand> demands;
+  demands.reserve(bounds.size());
   for (const codec::Bound& bound : bounds) {
     demands.push_back({bound, std::nullopt});
   }

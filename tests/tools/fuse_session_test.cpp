@@ -524,6 +524,7 @@ TEST_F(FuseSessionTest, SaysWhatIsWrongWithAMountPoint) {
 
 TEST_F(FuseSessionTest, ManyThreadsAtOnce) {
   std::vector<std::thread> threads;
+  threads.reserve(16);
   std::atomic<int> failures{0};
   for (int t = 0; t < 16; ++t) {
     threads.emplace_back([&, t] {
