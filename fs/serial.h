@@ -41,7 +41,17 @@ class SerialReader {
   explicit SerialReader(std::span<const std::byte> in) : in_(in) {}
   explicit SerialReader(std::string_view in) : in_(std::as_bytes(std::span(in))) {}
 
-  uint64_t number() { return failed() ? 0 : in_.get_varint(); }
+  /// Takes the shortest form alone: each value has one.
+  uint64_t number() {
+    if (failed()) {
+      return 0;
+    }
+    const size_t before = in_.left();
+    const uint64_t value = in_.get_varint();
+    const auto shortest = static_cast<size_t>(std::max(1, (std::bit_width(value) + 6) / 7));
+    refused_ = refused_ || before - in_.left() != shortest;
+    return failed() ? 0 : value;
+  }
   double real() { return failed() ? 0 : in_.get_f64(); }
   bool flag() {
     const uint64_t value = number();
