@@ -1,6 +1,7 @@
 // Numbers, texts and lists as bytes and back, field by field: for layouts, notes, and the worker's socket.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -48,7 +49,7 @@ class SerialReader {
     }
     const size_t before = in_.left();
     const uint64_t value = in_.get_varint();
-    const auto shortest = static_cast<size_t>(std::max(1, (std::bit_width(value) + 6) / 7));
+    const size_t shortest = value == 0 ? 1 : (std::bit_width(value) + 6) / 7;
     refused_ = refused_ || before - in_.left() != shortest;
     return failed() ? 0 : value;
   }
