@@ -59,6 +59,9 @@ void write_array(SerialWriter& out, const ArrayEntry& entry) {
   out.text(region.keep_exact);
   out.number(static_cast<uint64_t>(entry.bound.mode));
   out.real(entry.bound.value);
+  if (entry.bound.mode == codec::BoundMode::absolute_and_relative) {
+    out.real(entry.bound.second);
+  }
   out.text(entry.why);
   out.text(entry.codec);
 }
@@ -84,6 +87,9 @@ ArrayEntry read_array(SerialReader& in) {
   region.keep_exact = in.text();
   entry.bound.mode = static_cast<codec::BoundMode>(in.number());
   entry.bound.value = in.real();
+  if (entry.bound.mode == codec::BoundMode::absolute_and_relative) {
+    entry.bound.second = in.real();
+  }
   entry.why = in.text();
   entry.codec = in.text();
   return entry;

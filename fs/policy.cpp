@@ -15,9 +15,11 @@ namespace {
 
 constexpr uint64_t kShortestLine = 4096;    // elements of a 1-D array that a general bound may touch
 constexpr uint64_t kSmallestArray = 10000;  // bytes, likewise
-constexpr std::string_view kRuleKeys[] = {"path", "dataset", "bound", "raw"};
+constexpr std::string_view kRuleKeys[] = {"path", "dataset", "bound", "integers", "raw"};
 constexpr std::string_view kRawKeys[] = {"dtype", "shape", "big_endian"};
 constexpr std::string_view kTopKeys[] = {"rule"};
+constexpr std::string_view kBoundOfFloats = "bound";  // in a stored file policy
+constexpr std::string_view kBoundOfAll = "bound-integers";
 
 Error at_line(size_t line, std::string_view what) {
   return Error{EINVAL, fmt::format("policy.toml, line {}: {}", line, what)};
@@ -89,6 +91,13 @@ Result<codec::Extents> get_shape(const toml::node& node) {
   return shape;
 }
 
+Result<bool> get_bool(const toml::node& node, std::string_view key) {
+  if (!node.is_boolean()) {
+    return at_line(line_of(node), fmt::format("'{}' must be true or false", key));
+  }
+  return node.value<bool>().value_or(false);
+}
+
 Result<RawHint> get_raw(const toml::node& node) {
   const toml::table* table = node.as_table();
   if (table == nullptr) {
@@ -109,10 +118,7 @@ Result<RawHint> get_raw(const toml::node& node) {
   hint.dtype = *parsed;
   VARVE_ASSIGN(hint.shape, get_shape(*shape));
   if (const toml::node* order = table->get("big_endian")) {
-    if (!order->is_boolean()) {
-      return at_line(line_of(*order), "'big_endian' must be true or false");
-    }
-    hint.big_endian = order->value<bool>().value_or(false);
+    VARVE_ASSIGN(hint.big_endian, get_bool(*order, "big_endian"));
   }
   return hint;
 }
@@ -139,12 +145,18 @@ Result<PolicyRule> get_rule(const toml::table& table) {
     }
     rule.bound = *bound;
   }
+  if (const toml::node* node = table.get("integers")) {
+    VARVE_ASSIGN(rule.integers, get_bool(*node, "integers"));
+    if (!rule.bound) {
+      return at_line(line_of(*node), "'integers' says that a bound applies to integers too: give the rule a 'bound'");
+    }
+  }
   if (const toml::node* node = table.get("raw")) {
     VARVE_ASSIGN(rule.raw, get_raw(*node));
   }
   if (!rule.bound && !rule.raw) {
     return at_line(rule.line,
-                   "this rule does nothing: give it a 'bound' (\"abs:0.5\", \"rel:1e-3\", \"lossless\"), "
+                   "this rule does nothing: give it a 'bound' (\"abs:0.5\", \"rel:1e-3\", \"lossless\", ...), "
                    "'raw', or both");
   }
   return rule;
@@ -172,6 +184,18 @@ Result<std::vector<PolicyRule>> get_rules(const toml::table& root) {
 
 /// Whether the glob says more than "anything".
 bool names_a_dataset(std::string_view pattern) { return pattern.find_first_not_of("*/") != std::string_view::npos; }
+
+/// Whether the glob's last component is a name. A bracket makes it a wildcard, quoted or not.
+bool names_exactly(std::string_view pattern) {
+  const std::string_view last = pattern.substr(pattern.rfind('/') + 1);
+  return !last.empty() && last.find_first_of("*?[") == std::string_view::npos;
+}
+
+/// What ArrayCodec::plan can bound so far; other modes must not reach it.
+bool is_applied(codec::DType dtype, codec::BoundMode mode) {
+  return (dtype == codec::DType::f32 || dtype == codec::DType::f64) &&
+         (mode == codec::BoundMode::absolute || mode == codec::BoundMode::relative);
+}
 
 std::string title(const ArrayRegion& array) { return array.name.empty() ? "the array" : array.name; }
 
@@ -202,10 +226,6 @@ codec::Bound FilePolicy::bound_for(const ArrayRegion& array, std::string* why) c
     return bound;
   };
   const codec::Bound lossless;
-  if (array.dtype != codec::DType::f32 && array.dtype != codec::DType::f64) {
-    return decide(lossless, fmt::format("{} is lossless: bounds apply to f32 and f64, and this is {}", title(array),
-                                        codec::name_of(array.dtype)));
-  }
   auto choice = std::find_if(choices.begin(), choices.end(), [&](const Choice& each) {
     return each.dataset.empty() || dataset_match(each.dataset, array.name);
   });
@@ -221,10 +241,26 @@ codec::Bound FilePolicy::bound_for(const ArrayRegion& array, std::string* why) c
     return decide(lossless,
                   fmt::format("{} is lossless: it carries its own checksum, which no bound may break", title(array)));
   }
+  if (!codec::is_float(array.dtype)) {
+    if (!choice->integers && !names_exactly(choice->dataset)) {
+      return decide(lossless, fmt::format("{} is lossless: it holds integers ({}), which a bound touches only where a "
+                                          "rule has the dataset's very name or 'integers = true'",
+                                          title(array), codec::name_of(array.dtype)));
+    }
+    if (choice->bound.mode == codec::BoundMode::bits) {
+      return decide(lossless, fmt::format("{} is lossless: {} keeps bits of a mantissa, and integers ({}) have none",
+                                          title(array), codec::to_string(choice->bound), codec::name_of(array.dtype)));
+    }
+  }
   std::string reason = names_a_dataset(choice->dataset) ? "" : protection(array);
   if (!reason.empty()) {
     return decide(lossless, fmt::format("{} is lossless: {}; a rule that names the dataset overrides this",
                                         title(array), reason));
+  }
+  if (!is_applied(array.dtype, choice->bound.mode)) {
+    return decide(lossless, fmt::format("{} is lossless: {} is not yet applied to {}; so far it is abs and rel, to f32 "
+                                        "and f64",
+                                        title(array), codec::to_string(choice->bound), codec::name_of(array.dtype)));
   }
   return decide(choice->bound, fmt::format("{} has {}, by {}", title(array), codec::to_string(choice->bound), source));
 }
@@ -232,7 +268,8 @@ codec::Bound FilePolicy::bound_for(const ArrayRegion& array, std::string* why) c
 std::string FilePolicy::serialise() const {
   std::string text;
   for (const Choice& choice : choices) {
-    text += fmt::format("bound {} {}\n", codec::to_string(choice.bound), choice.dataset);
+    text += fmt::format("{} {} {}\n", choice.integers ? kBoundOfAll : kBoundOfFloats, codec::to_string(choice.bound),
+                        choice.dataset);
   }
   if (raw) {
     text += fmt::format("raw {} {} {}\n", codec::name_of(raw->dtype), raw->big_endian ? "big" : "little",
@@ -336,12 +373,12 @@ Result<FilePolicy> FilePolicy::parse(std::string_view text) {
     std::string_view line = cut(text, '\n');
     std::string_view rest = line;
     std::string_view kind = cut(rest, ' ');
-    if (kind == "bound") {
+    if (kind == kBoundOfFloats || kind == kBoundOfAll) {
       auto bound = codec::parse_bound(cut(rest, ' '));
       if (!bound.ok() || !check_glob(rest).ok()) {
         return bad_line(line);
       }
-      policy.choices.push_back({std::string(rest), *bound});
+      policy.choices.push_back({std::string(rest), *bound, kind == kBoundOfAll});
     } else if (kind == "raw" && !policy.raw) {
       VARVE_ASSIGN(policy.raw, parse_raw_line(line, rest));
     } else {
@@ -376,7 +413,7 @@ FilePolicy Policy::for_file(std::string_view path, const std::optional<codec::Bo
       policy.raw = rule.raw;
     }
     if (rule.bound) {
-      (rule.dataset.empty() ? general : policy.choices).push_back({rule.dataset, *rule.bound});
+      (rule.dataset.empty() ? general : policy.choices).push_back({rule.dataset, *rule.bound, rule.integers});
     }
   }
   if (inherited) {

@@ -17,6 +17,7 @@ struct PolicyRule {
       path;  ///< glob over the path from the mount's root, without a leading slash: * and ? stop at '/', ** does not
   std::string dataset;  ///< glob over the dataset's name; empty: any dataset
   std::optional<codec::Bound> bound;
+  bool integers = false;  ///< `bound` applies to integers too
   std::optional<RawHint> raw;
   size_t line = 0;  ///< in policy.toml, for messages
 };
@@ -26,14 +27,16 @@ struct FilePolicy {
   struct Choice {
     std::string dataset;  ///< glob; empty: any dataset
     codec::Bound bound;
+    bool integers = false;
   };
   std::vector<Choice> choices;  ///< the first that matches wins; none: lossless
   std::optional<RawHint> raw;
 
-  /// The bound for one array, after the contract's protections: what is not f32 or f64 stays lossless, and so do,
-  /// unless a choice names the dataset, arrays with keep_exact, 1-D arrays of under 4,096 elements (or pairs) and
-  /// arrays of under 10,000 bytes. "checksummed" stays lossless even then. A glob of nothing but * and / names no
-  /// dataset. `why` (if not null) gets a sentence.
+  /// The bound for one array, after the contract's protections. Unless a choice names the dataset, arrays with
+  /// keep_exact, 1-D arrays of under 4,096 elements (or pairs) and arrays of under 10,000 bytes stay lossless;
+  /// "checksummed" stays so even then. A glob of nothing but * and / names no dataset. Integers stay lossless unless
+  /// the choice says `integers` or names the dataset with a last component free of wildcards: identifiers and labels
+  /// must not change because a glob caught them. `why` (if not null) gets a sentence.
   codec::Bound bound_for(const ArrayRegion& array, std::string* why = nullptr) const;
 
   std::string serialise() const;

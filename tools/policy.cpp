@@ -186,8 +186,9 @@ Result<std::optional<Inherited>> inherited_in_store(const std::string& store, co
 void print_choice(const fs::Policy& policy, const std::string& relative, const std::string& dataset,
                   const std::optional<Inherited>& inherited) {
   const auto print_rule = [&](const fs::PolicyRule& rule) {
-    fmt::print("{}\n  from the rule in line {}: path \"{}\"{}\n", codec::to_string(*rule.bound), rule.line, rule.path,
-               rule.dataset.empty() ? "" : fmt::format(", dataset \"{}\"", rule.dataset));
+    fmt::print("{}\n  from the rule in line {}: path \"{}\"{}{}\n", codec::to_string(*rule.bound), rule.line, rule.path,
+               rule.dataset.empty() ? "" : fmt::format(", dataset \"{}\"", rule.dataset),
+               rule.integers ? ", integers too" : "");
   };
   for (const fs::PolicyRule& rule : policy.rules()) {
     if (rule.bound && !rule.dataset.empty() && fs::glob_match(rule.path, relative) &&
@@ -253,7 +254,10 @@ void add_policy(CLI::App& app, int& status) {
       "  [[rule]]\n"
       "  path = \"runs/**/*.h5\"\n"
       "  dataset = \"/fields/*\"\n"
-      "  bound = \"rel:1e-3\"");
+      "  bound = \"rel:1e-3\"\n"
+      "Bounds: abs:V, rel:V (of the range), abs:V+rel:V, pwrel:V (of each value), psnr:DB, ratio:R, bits:B (of the\n"
+      "mantissa), lossless. Integers keep all their bits but where a rule has 'integers = true' or the dataset's "
+      "name.");
   const auto place = [&](CLI::App* sub) {
     sub->add_option("PLACE", arguments->place, "A mounted directory, or a store")->required();
   };

@@ -94,8 +94,8 @@ TEST(Policy, ProtectedArraysStayExactUnlessNamed) {
   };
   check(field("/x"), true, true, "rel:0.001");
   check(field("/x", codec::DType::f64), true, true, "the bound of its path");
-  for (auto dtype : {codec::DType::u8, codec::DType::i16, codec::DType::i64, codec::DType::f16}) {
-    check(field("/x", dtype), false, false, "f32 and f64");
+  for (auto dtype : {codec::DType::u8, codec::DType::i16, codec::DType::i64}) {
+    check(field("/x", dtype), false, false, "integers (");
   }
   check(marked("coordinate"), false, true, "coordinate");
   check(marked("packed"), false, true, "packed");
@@ -108,9 +108,47 @@ TEST(Policy, ProtectedArraysStayExactUnlessNamed) {
   EXPECT_EQ(FilePolicy{}.bound_for(field("/x")), Bound{});
 }
 
+TEST(Policy, IntegersAreBoundedOnlyWhereARuleSaysSo) {
+  const auto reached = [](const std::string& glob, bool integers, const Bound& bound, const char* name = "/g/x") {
+    const FilePolicy policy{{{glob, bound, integers}}, std::nullopt};
+    std::string why;
+    EXPECT_EQ(policy.bound_for(field(name, codec::DType::i32), &why), Bound{});
+    EXPECT_EQ(policy.bound_for(field(name, codec::DType::u16)), Bound{});
+    return why.find("not yet applied") != std::string::npos;
+  };
+  EXPECT_TRUE(reached("/g/x", false, absolute(2)));
+  EXPECT_TRUE(reached("**/x", false, absolute(2)));
+  EXPECT_TRUE(reached("", true, absolute(2)));
+  EXPECT_TRUE(reached("", true, absolute(2), ""));
+  EXPECT_TRUE(reached("/g/*", true, absolute(2)));
+  for (const char* glob : {"", "**", "/g/*", "/g/?", "/g/[x]", "/*/x*"}) {
+    EXPECT_FALSE(reached(glob, false, absolute(2))) << glob;
+  }
+  EXPECT_FALSE(reached("/g/x", true, {BoundMode::bits, 4})) << "they have no mantissa";
+  Policy policy =
+      parsed("[[rule]]\nbound = \"abs:2\"\nintegers = true\n[[rule]]\ndataset = \"a\"\nbound = \"abs:1\"\n");
+  ASSERT_EQ(policy.rules().size(), 2U);
+  EXPECT_TRUE(policy.rules()[0].integers);
+  const FilePolicy file = policy.for_file("x", std::nullopt);
+  ASSERT_EQ(file.choices.size(), 2U);
+  EXPECT_FALSE(file.choices[0].integers);
+  EXPECT_TRUE(file.choices[1].integers);
+}
+
+TEST(Policy, BoundsThatTheCodecDoesNotKnowYetLeaveTheArrayExact) {
+  for (const Bound& bound : {Bound{BoundMode::pointwise, 1e-3}, Bound{BoundMode::psnr, 60}, Bound{BoundMode::ratio, 9},
+                             Bound{BoundMode::bits, 9}, Bound{BoundMode::absolute_and_relative, 1, 1e-3}}) {
+    std::string why;
+    EXPECT_EQ((FilePolicy{{{"", bound}}, std::nullopt}.bound_for(field("/x"), &why)), Bound{});
+    EXPECT_NE(why.find(codec::to_string(bound)), std::string::npos) << why;
+  }
+}
+
 TEST(Policy, FilePolicyComesBackFromItsText) {
   FilePolicy policy = parsed(kExample).for_file("run1/a.nc", relative(1.0 / 3));
   policy.choices.push_back({"with space [a-z] \\*", absolute(1e-300)});
+  policy.choices.push_back({"x", {BoundMode::absolute_and_relative, 0.1, 1.0 / 3}, true});
+  policy.choices.push_back({"", {BoundMode::bits, 12}, true});
   policy.raw = RawHint{codec::DType::i16, true, {7, 1, 9}};
   auto back = FilePolicy::parse(policy.serialise());
   ASSERT_TRUE(back.ok()) << back.error().text;
@@ -118,6 +156,7 @@ TEST(Policy, FilePolicyComesBackFromItsText) {
   for (size_t i = 0; i < policy.choices.size(); ++i) {
     EXPECT_EQ(back->choices[i].dataset, policy.choices[i].dataset);
     EXPECT_EQ(back->choices[i].bound, policy.choices[i].bound);
+    EXPECT_EQ(back->choices[i].integers, policy.choices[i].integers);
   }
   EXPECT_EQ(back->raw, policy.raw);
   auto empty = FilePolicy::parse(FilePolicy{}.serialise());
@@ -160,6 +199,9 @@ TEST(Policy, RefusalsHaveTheLineTheReasonAndARemedy) {
            {"[[rule]]\nraw = {dtype = \"f32\", shape = [4], big_endian = 1}", "line 2", "true or false"},
            {"[[rule]]\nraw = {dtype = \"f32\", shape = [4], bigendian = true}", "line 2", "'big_endian'"},
            {"[[rule]]\nraw = 4", "line 2", "table"},
+           {"[[rule]]\nbound = \"abs:1\"\nintegers = 1", "line 3", "true or false"},
+           {"[[rule]]\nbound = \"bits:1.5\"", "line 2", "whole number"},
+           {"[[rule]]\nintegers = true\npath = \"a\"", "line 2", "give the rule a 'bound'"},
        }) {
     auto result = Policy::parse(each.text);
     ASSERT_FALSE(result.ok()) << each.text;
