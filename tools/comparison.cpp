@@ -13,6 +13,9 @@
 #include <limits>
 #include <memory>
 #include <system_error>
+#include <type_traits>
+
+#include "codec/mapping.h"
 
 namespace varve::tools {
 namespace {
@@ -92,47 +95,92 @@ void compare_exact(const std::byte* a, const std::byte* b, uint64_t count, size_
   verdict.elements += count;
 }
 
-/// Floating-point elements. The largest error is taken in long double, where the difference of two doubles of like
-/// magnitude is exact.
-template <typename Float, typename Bits>
-void compare_float(const std::byte* a, const std::byte* b, uint64_t count, const fs::ArrayRegion& array,
-                   ArrayVerdict& verdict) {
-  for (uint64_t i = 0; i < count; ++i) {
-    const Bits original = load<Bits>(a + i * sizeof(Bits), array.big_endian);
-    const Bits copied = load<Bits>(b + i * sizeof(Bits), array.big_endian);
-    const auto x = std::bit_cast<Float>(original);
-    const auto y = std::bit_cast<Float>(copied);
-    const bool differs = original != copied;
-    verdict.changed += differs ? 1 : 0;
-    const bool fill = std::ranges::find(array.fill_values, uint64_t{original}) != array.fill_values.end();
-    if (!std::isfinite(x) || fill || (x == 0 && std::signbit(x))) {
-      ++verdict.exact;
-      verdict.exact_changed += differs ? 1 : 0;
-      if (!std::isfinite(x) || fill) {
-        continue;
-      }
-    } else if (!std::isfinite(y)) {
-      ++verdict.exact_changed;
-      continue;
-    }
-    verdict.min = verdict.finite == 0 ? x : std::min(verdict.min, static_cast<double>(x));
-    verdict.max = verdict.finite == 0 ? x : std::max(verdict.max, static_cast<double>(x));
-    ++verdict.finite;
-    if (differs) {
-      const long double exact_error = std::fabs(static_cast<long double>(x) - static_cast<long double>(y));
-      auto error = static_cast<double>(exact_error);
-      if (error < exact_error) {
-        error = std::nextafter(error, std::numeric_limits<double>::infinity());  // never less than it is
-      }
-      verdict.squares += error * error;
-      if (error > verdict.max_error) {
-        verdict.max_error = error;
-        verdict.max_error_index = verdict.elements + i;
-      }
+/// Whether the bound is one of each element's own, and signs and zeros are exact.
+bool is_of_each(codec::BoundMode mode) { return mode == codec::BoundMode::pointwise || mode == codec::BoundMode::bits; }
+
+/// Whether x, not 0, moved no further than `bound` (pointwise or bits) lets it. Exact: the rounding of a fused product
+/// and difference does not change its sign.
+bool may_move(long double x, long double error, const codec::Bound& bound, int least_exponent) {
+  if (bound.mode == codec::BoundMode::pointwise) {
+    return std::fma(static_cast<long double>(bound.value), std::fabs(x), -error) >= 0;
+  }
+  return error <= std::ldexp(0.5L, std::max(std::ilogb(x), least_exponent) - static_cast<int>(bound.value));
+}
+
+/// Elements that may move. The largest error is taken in long double, where the difference of two doubles of like
+/// magnitude, and of any two integers, is exact. E: what codec/mapping.h knows of the type.
+template <typename E>
+class ValueComparer {
+ public:
+  using Bits = typename E::Bits;
+  ValueComparer(const fs::ArrayRegion& array, ArrayVerdict& verdict) : array_(array), verdict_(verdict) {
+    if constexpr (!E::kIsInteger) {
+      least_exponent_ = std::ilogb(E::value(E::kLeastNormal));
     }
   }
-  verdict.elements += count;
-}
+
+  void run(const std::byte* a, const std::byte* b, uint64_t count) {
+    for (uint64_t i = 0; i < count; ++i) {
+      one(load<Bits>(a + i * sizeof(Bits), array_.big_endian), load<Bits>(b + i * sizeof(Bits), array_.big_endian),
+          verdict_.elements + i);
+    }
+    verdict_.elements += count;
+  }
+
+ private:
+  static long double value(Bits bits) {
+    if constexpr (E::kIsInteger) {
+      return static_cast<long double>(bits);
+    } else {
+      return E::value(bits);
+    }
+  }
+
+  void one(Bits original, Bits copied, uint64_t index) {
+    const long double x = value(original);
+    const long double y = value(copied);
+    const bool differs = original != copied;
+    const bool of_each = is_of_each(verdict_.demand.bound.mode);
+    verdict_.changed += differs ? 1 : 0;
+    const uint64_t pattern = static_cast<std::make_unsigned_t<Bits>>(original);
+    const bool missing =
+        !std::isfinite(x) || std::ranges::find(array_.fill_values, pattern) != array_.fill_values.end();
+    if (missing || (x == 0 && (std::signbit(x) || of_each))) {
+      ++verdict_.exact;
+      verdict_.exact_changed += differs ? 1 : 0;
+      if (missing) {
+        return;
+      }
+    } else if (!std::isfinite(y) || (of_each && (y == 0 || std::signbit(x) != std::signbit(y)))) {
+      ++verdict_.exact_changed;
+      return;
+    }
+    verdict_.min = verdict_.finite == 0 ? static_cast<double>(x) : std::min(verdict_.min, static_cast<double>(x));
+    verdict_.max = verdict_.finite == 0 ? static_cast<double>(x) : std::max(verdict_.max, static_cast<double>(x));
+    ++verdict_.finite;
+    if (differs) {
+      moved(x, std::fabs(x - y), index);
+    }
+  }
+
+  void moved(long double x, long double exact_error, uint64_t index) {
+    auto error = static_cast<double>(exact_error);
+    if (error < exact_error) {
+      error = std::nextafter(error, std::numeric_limits<double>::infinity());  // never less than it is
+    }
+    verdict_.squares += error * error;
+    const codec::Bound& bound = verdict_.demand.bound;
+    verdict_.beyond += is_of_each(bound.mode) && x != 0 && !may_move(x, exact_error, bound, least_exponent_) ? 1 : 0;
+    if (error > verdict_.max_error) {
+      verdict_.max_error = error;
+      verdict_.max_error_index = index;
+    }
+  }
+
+  const fs::ArrayRegion& array_;
+  ArrayVerdict& verdict_;
+  int least_exponent_ = 0;
+};
 
 void compare_bytes(const std::byte* a, const std::byte* b, size_t count, uint64_t offset, Comparison& result) {
   result.bytes += count;
@@ -183,13 +231,11 @@ class Comparer {
  private:
   static void elements(const std::byte* a, const std::byte* b, uint64_t count, const fs::ArrayRegion& array,
                        ArrayVerdict& verdict) {
-    if (array.dtype == codec::DType::f32) {
-      compare_float<float, uint32_t>(a, b, count, array, verdict);
-    } else if (array.dtype == codec::DType::f64) {
-      compare_float<double, uint64_t>(a, b, count, array, verdict);
-    } else {
-      compare_exact(a, b, count, codec::element_size(array.dtype), verdict);
+    if (!codec::is_float(array.dtype) && verdict.demand.bound.mode == codec::BoundMode::lossless) {
+      return compare_exact(a, b, count, codec::element_size(array.dtype), verdict);
     }
+    codec::with_element(array.dtype,
+                        [&](auto element) { ValueComparer<decltype(element)>(array, verdict).run(a, b, count); });
   }
 
   /// Reads the same piece of both files, over and over.
@@ -248,17 +294,34 @@ std::vector<Segment> segments_of(const std::vector<fs::ArrayRegion>& arrays, std
   return all;
 }
 
+/// What an array as a whole is held to, but for its PSNR.
+double limit_of(const codec::Bound& bound, double range) {
+  switch (bound.mode) {
+    case codec::BoundMode::lossless:
+      return 0;
+    case codec::BoundMode::absolute:
+      return bound.value;
+    case codec::BoundMode::relative:
+      return bound.value * range;
+    case codec::BoundMode::absolute_and_relative:
+      return std::min(bound.value, bound.second * range);
+    default:
+      return std::numeric_limits<double>::infinity();
+  }
+}
+
 void judge(ArrayVerdict& verdict) {
   const double range = verdict.finite > 0 ? verdict.max - verdict.min : 0;
   const codec::Bound& bound = verdict.demand.bound;
-  verdict.limit = bound.mode == codec::BoundMode::absolute   ? bound.value
-                  : bound.mode == codec::BoundMode::relative ? bound.value * range
-                                                             : 0;
+  verdict.limit = limit_of(bound, range);
   if (verdict.demand.absolute_bound) {
     verdict.limit = std::min(verdict.limit, *verdict.demand.absolute_bound);
   }
-  verdict.kept = verdict.changed == 0 || (bound.mode != codec::BoundMode::lossless && verdict.exact_changed == 0 &&
-                                          verdict.max_error <= verdict.limit && verdict.finite > 0);
+  const bool is_near = verdict.exact_changed == 0 && verdict.beyond == 0 && verdict.max_error <= verdict.limit;
+  const bool is_clear =
+      bound.mode != codec::BoundMode::psnr || verdict.squares == 0 || verdict.psnr().value_or(0) >= bound.value;
+  const bool may_change = bound.mode != codec::BoundMode::lossless && verdict.finite > 0;
+  verdict.kept = verdict.changed == 0 || (may_change && is_near && is_clear);
 }
 
 }  // namespace

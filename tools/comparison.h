@@ -41,15 +41,18 @@ struct Demand {
 struct ArrayVerdict {
   Demand demand;
   uint64_t elements = 0;
-  uint64_t changed = 0;          ///< elements whose bits differ
-  uint64_t exact = 0;            ///< elements that must be bit-equal under any bound: NaN, Inf, -0.0, fill values
-  uint64_t exact_changed = 0;    ///< of those, and of those that became NaN or Inf
+  uint64_t changed = 0;  ///< elements whose bits differ
+  /// Elements that must be bit-equal: NaN, Inf, -0.0, fill values; zeros too where signs and zeros are exact (pwrel,
+  /// bits)
+  uint64_t exact = 0;
+  uint64_t exact_changed = 0;    ///< of those, and of those that became one
+  uint64_t beyond = 0;           ///< elements that moved further than pwrel or bits lets them
   double max_error = 0;          ///< over finite elements
   uint64_t max_error_index = 0;  ///< in file order within the array
   double min = 0, max = 0;       ///< of the original's finite elements that are no fill values
   uint64_t finite = 0;           ///< how many these are
   double squares = 0;            ///< sum of squared errors
-  double limit = 0;              ///< the absolute bound that held it
+  double limit = 0;              ///< the absolute bound that held it; infinity: none did (pwrel, psnr, bits)
   bool kept = false;
 
   /// In decibels, of the value range; nothing if no value moved.

@@ -62,9 +62,12 @@ void print_array(const json& array) {
              array.value("fortran_order", json(false)) == json(true) ? ", Fortran order" : "");
   const auto bound = field<std::string>(array, "bound", "lossless");
   const auto absolute = field<double>(array, "absolute_bound", 0);
-  fmt::print(
-      "      bound {}{}", bound,
-      absolute > 0 && !bound.starts_with("abs:") ? fmt::format(" (each value within {:g})", absolute) : std::string());
+  const bool tells_itself = bound.starts_with("abs:") && bound.find('+') == std::string::npos;
+  const bool of_each = bound.starts_with("pwrel:") || bound.starts_with("bits:");
+  fmt::print("      bound {}{}", bound,
+             absolute > 0 && !tells_itself
+                 ? fmt::format(" ({} value within {:g})", of_each ? "the largest" : "each", absolute)
+                 : std::string());
   const auto why = field<std::string>(array, "why", "");
   fmt::print("{}\n", why.empty() ? "" : ": " + why);
   const auto method = field<std::string>(array, "method", "");

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <charconv>
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -114,12 +115,8 @@ Result<fs::Recognised> recognise(PlainFile& file, const Arguments& arguments, co
 /// What the mount says of one array, or what --bound says.
 Result<Demand> demand_for(const fs::ArrayRegion& array, const std::optional<codec::Bound>& given,
                           const std::optional<json>& description) {
-  const bool measurable = array.dtype == codec::DType::f32 || array.dtype == codec::DType::f64;
-  if (!measurable) {
-    return Demand{};
-  }
   if (given) {
-    return Demand{*given, std::nullopt};
+    return codec::is_float(array.dtype) ? Demand{*given, std::nullopt} : Demand{};
   }
   const json* stated = description ? array_named(*description, array.name) : nullptr;
   if (stated == nullptr) {
@@ -129,7 +126,7 @@ Result<Demand> demand_for(const fs::ArrayRegion& array, const std::optional<code
   const json bound = stated->value("bound", json());
   VARVE_ASSIGN(demand.bound, codec::parse_bound(bound.is_string() ? bound.get<std::string>() : "lossless"));
   const json absolute = stated->value("absolute_bound", json());
-  if (absolute.is_number() && demand.bound.mode == codec::BoundMode::relative) {
+  if (absolute.is_number() && demand.bound.mode != codec::BoundMode::absolute) {
     demand.absolute_bound = absolute.get<double>();
   }
   return demand;
@@ -142,12 +139,13 @@ json to_json(const fs::ArrayRegion& array, const ArrayVerdict& verdict) {
           {"shape", array.shape},
           {"elements", verdict.elements},
           {"bound", codec::to_string(verdict.demand.bound)},
-          {"absolute_bound", verdict.limit},
+          {"absolute_bound", std::isfinite(verdict.limit) ? json(verdict.limit) : json()},
           {"max_error", verdict.max_error},
           {"psnr", psnr ? json(*psnr) : json()},
           {"changed", verdict.changed},
           {"exact", verdict.exact},
           {"exact_changed", verdict.exact_changed},
+          {"beyond", verdict.beyond},
           {"kept", verdict.kept}};
 }
 
@@ -162,7 +160,7 @@ std::string describe(const ArrayVerdict& verdict) {
     return text + ": BROKEN, must be equal";
   }
   text += fmt::format("; bound {}", codec::to_string(verdict.demand.bound));
-  if (verdict.demand.bound.mode == codec::BoundMode::relative) {
+  if (verdict.demand.bound.mode != codec::BoundMode::absolute && std::isfinite(verdict.limit)) {
     text += fmt::format(" (each value within {:g})", verdict.limit);
   }
   if (verdict.kept) {
@@ -170,7 +168,11 @@ std::string describe(const ArrayVerdict& verdict) {
   }
   text += ": BROKEN";
   if (verdict.exact_changed > 0) {
-    text += fmt::format(", {} NaN, Inf, -0.0 or fill values changed or appeared", verdict.exact_changed);
+    text += fmt::format(", {} NaN, Inf, -0.0 or fill values (or zeros, or signs, where exact) changed or appeared",
+                        verdict.exact_changed);
+  }
+  if (verdict.beyond > 0) {
+    text += fmt::format(", {} elements moved too far", verdict.beyond);
   }
   return verdict.max_error > verdict.limit ? text + fmt::format(", worst at element {}", verdict.max_error_index)
                                            : text;
@@ -222,6 +224,9 @@ Result<bool> verify(const Arguments& arguments) {
   std::optional<codec::Bound> bound;
   if (!arguments.bound.empty()) {
     VARVE_ASSIGN(bound, codec::parse_bound(arguments.bound));
+    if (bound->mode == codec::BoundMode::ratio) {
+      return Error{EINVAL, "--bound ratio:R says nothing of errors: give the bound that `varve stat` shows"};
+    }
   }
   std::optional<json> description;
   if (find_mount(arguments.path).ok()) {
@@ -264,12 +269,13 @@ void add_verify(CLI::App& app, int& status) {
       "  varve verify run.h5 ~/data/run.h5                      under the bounds that the mount states\n"
       "  varve verify --bound rel:1e-3 run.h5 copy.h5           any two files\n"
       "  varve verify --raw f32:256x384x384 a.bin ~/data/a.bin\n"
-      "Integers, NaN, Inf, -0.0, fill values and everything outside arrays must be equal bit for bit.\n"
+      "Integers without a bound, NaN, Inf, -0.0, fill values and everything outside arrays must be equal bit for bit.\n"
       "Exit status: 0 all kept; 1 a bound is broken or bytes differ; 2 wrong use or an error.");
   command->add_option("ORIGINAL", arguments->original, "The file as it was")->required();
   command->add_option("PATH", arguments->path, "The file to judge, in a mount or anywhere")->required();
   command->add_option("--bound", arguments->bound,
-                      "Hold all floating-point arrays to this: abs:V, rel:V or lossless (default: the mount's word)");
+                      "Hold all floating-point arrays to this: abs:V, rel:V, abs:V+rel:V, pwrel:V, psnr:DB, bits:B or "
+                      "lossless (default: the mount's word)");
   command->add_option("--raw", arguments->raw, "Read both as raw numbers: TYPE:SHAPE[:be]");
   command->add_flag("--json", arguments->as_json, "For programs");
   command->callback([arguments, &status] {

@@ -145,6 +145,98 @@ TEST(Comparison, IntegersAndSizesMustBeEqual) {
   EXPECT_FALSE(run(original, copy, {array}, {codec::Bound{}}).kept());
 }
 
+/// One array of `values`, its copy of `copied`, under `bound`.
+template <typename T>
+ArrayVerdict judge(codec::DType dtype, const std::vector<T>& values, const std::vector<T>& copied,
+                   const codec::Bound& bound, bool big = false) {
+  auto array = contiguous(dtype, {values.size()}, 0);
+  array.big_endian = big;
+  std::vector<std::byte> original(values.size() * sizeof(T));
+  std::vector<std::byte> copy(original.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    put(original, i * sizeof(T), values[i], big);
+    put(copy, i * sizeof(T), copied[i], big);
+  }
+  return run(original, copy, {array}, {bound}).arrays[0];
+}
+
+TEST(Comparison, PointwiseBoundsHoldEachElementToItself) {
+  using codec::DType;
+  const codec::Bound bound{codec::BoundMode::pointwise, 0.125};
+  const auto kept = [&](double x, double y) { return judge<double>(DType::f64, {x, 1}, {y, 1}, bound).kept; };
+  for (const double sign : {1.0, -1.0}) {
+    EXPECT_TRUE(kept(sign * 8, sign * 9));
+    EXPECT_TRUE(kept(sign * 8, sign * 7));
+    EXPECT_FALSE(kept(sign * 8, sign * std::nextafter(9.0, 10.0)));
+    EXPECT_FALSE(kept(sign * 8e-3, sign * 9.01e-3));
+    EXPECT_FALSE(kept(sign * 8, sign * std::numeric_limits<double>::infinity()));
+  }
+  EXPECT_FALSE(kept(1, -1));
+  EXPECT_FALSE(kept(0.0, -0.0));
+  EXPECT_FALSE(kept(0.0, 1e-300));
+  EXPECT_FALSE(kept(1e-300, 0.0));
+  // 0.1 * x is no double: the verdict is that of the real numbers.
+  const double x = 1 + 0x1p-52;
+  const double tenth = 0.1;
+  const double most = 1.1000000000000003;
+  EXPECT_EQ(judge<double>(DType::f64, {x, 0}, {most, 0}, {codec::BoundMode::pointwise, tenth}).beyond,
+            static_cast<long double>(most) - x > static_cast<long double>(tenth) * x ? 1U : 0U);
+  const auto verdict = judge<float>(DType::f32, {1, 2, 4, 100}, {1.1F, 2.3F, 4, 113}, bound, true);
+  EXPECT_EQ(verdict.beyond, 2U);
+  EXPECT_EQ(verdict.changed, 3U);
+  EXPECT_FALSE(verdict.kept);
+  EXPECT_TRUE(judge<int16_t>(DType::i16, {-16, 0}, {-18, 0}, bound).kept);
+  EXPECT_FALSE(judge<int16_t>(DType::i16, {-16, 0}, {-19, 0}, bound).kept);
+  EXPECT_FALSE(judge<int16_t>(DType::i16, {-16, 0}, {-16, 1}, bound).kept);
+}
+
+TEST(Comparison, BitsLeaveHalfOfTheLastOne) {
+  const codec::Bound bound{codec::BoundMode::bits, 3};
+  const auto kept = [&](float x, float y) { return judge<float>(codec::DType::f32, {x}, {y}, bound).kept; };
+  EXPECT_TRUE(kept(1.0625F, 1));
+  EXPECT_TRUE(kept(1.99F, 2));
+  EXPECT_FALSE(kept(1.07F, 1));
+  EXPECT_TRUE(kept(-106.5F, -104));
+  EXPECT_FALSE(kept(-109, -104));
+  EXPECT_TRUE(kept(0x1p-148F, 0x1p-149F)) << "subnormals have the steps of the least normal numbers";
+  EXPECT_FALSE(kept(0x1p-149F, 0));
+}
+
+TEST(Comparison, OtherModesHoldTheArray) {
+  using codec::BoundMode;
+  using codec::DType;
+  const std::vector<double> values = {0, 10, 5, 5};
+  const std::vector<double> copied = {0, 10, 5.5, 4.5};
+  const auto kept = [&](const codec::Bound& bound) { return judge(DType::f64, values, copied, bound).kept; };
+  EXPECT_TRUE(kept({BoundMode::absolute_and_relative, 0.5, 0.05}));
+  EXPECT_FALSE(kept({BoundMode::absolute_and_relative, 0.49, 0.05}));
+  EXPECT_FALSE(kept({BoundMode::absolute_and_relative, 0.5, 0.049}));
+  const double decibels = 20 * std::log10(10 / std::sqrt(0.125));
+  EXPECT_TRUE(kept({BoundMode::psnr, decibels - 1e-9}));
+  EXPECT_FALSE(kept({BoundMode::psnr, decibels + 1e-9}));
+  EXPECT_TRUE(judge(DType::f64, values, values, {BoundMode::psnr, 300}).kept);
+}
+
+TEST(Comparison, IntegersAndHalvesCanHaveBounds) {
+  using codec::BoundMode;
+  using codec::DType;
+  const codec::Bound two{BoundMode::absolute, 2};
+  for (const bool big : {false, true}) {
+    EXPECT_TRUE(judge<uint16_t>(DType::u16, {65535, 0}, {65533, 2}, two, big).kept);
+    EXPECT_FALSE(judge<uint16_t>(DType::u16, {65535, 0}, {65532, 2}, two, big).kept);
+    constexpr int64_t kLarge = int64_t{1} << 62;
+    EXPECT_TRUE(judge<int64_t>(DType::i64, {kLarge, -kLarge}, {kLarge - 2, 2 - kLarge}, two, big).kept);
+    EXPECT_FALSE(judge<int64_t>(DType::i64, {kLarge, -kLarge}, {kLarge - 3, -kLarge}, two, big).kept);
+    const std::vector<uint16_t> halves = {0x3c00, 0x4000, 0x7c00, 0x8000};  // 1, 2, infinity, -0
+    const codec::Bound half{BoundMode::absolute, 0.5};
+    EXPECT_TRUE(judge<uint16_t>(DType::f16, halves, {0x3e00, 0x3e00, 0x7c00, 0x8000}, half, big).kept);
+    EXPECT_FALSE(judge<uint16_t>(DType::f16, halves, {0x3e01, 0x3e00, 0x7c00, 0x8000}, half, big).kept);
+    EXPECT_FALSE(judge<uint16_t>(DType::f16, halves, {0x3c00, 0x4000, 0x7c00, 0}, half, big).kept);
+    EXPECT_TRUE(judge<uint16_t>(DType::bf16, {0x3f80, 0x4000}, {0x3fc0, 0x3fc0}, half, big).kept);
+    EXPECT_FALSE(judge<uint16_t>(DType::bf16, {0x3f80, 0x4000}, {0x3fc1, 0x3fc0}, half, big).kept);
+  }
+}
+
 TEST(Comparison, ScalarsAndEmptyFilesWork) {
   EXPECT_TRUE(run({}, {}, {}, {}).kept());
   const auto scalar = contiguous(codec::DType::f32, {}, 4);
