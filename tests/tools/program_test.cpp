@@ -106,7 +106,7 @@ class ProgramTest : public testing::Test {
 
 TEST_F(ProgramTest, HelpOfEverySubcommandHasExamples) {
   EXPECT_EQ(varve({"--help"}).status, 0);
-  for (const char* command : {"mount", "umount", "mkfs", "stat", "policy", "verify", "sync"}) {
+  for (const char* command : {"mount", "umount", "mkfs", "stat", "policy", "verify", "sync", "bench"}) {
     const Outcome outcome = varve({command, "--help"});
     EXPECT_EQ(outcome.status, 0);
     EXPECT_SAYS(outcome, "Example");
