@@ -42,7 +42,8 @@ template <typename W>
 inline W round_even(W value) {
   constexpr W kWhole = std::is_same_v<W, float> ? W(0x1p23) : W(0x1p52);  // from here on all numbers are whole
   const W magnitude = std::fabs(value);
-  return magnitude < kWhole ? std::copysign((magnitude + kWhole) - kWhole, value) : value;
+  const W rounded = (magnitude + kWhole) - kWhole;  // outside of the choice, so that compilers can do many at once
+  return std::copysign(magnitude < kWhole ? rounded : magnitude, value);
 }
 
 /// A NaN becomes `low`.
@@ -64,14 +65,12 @@ inline float half_to_float(uint16_t bits) {
 inline uint16_t float_to_half(float value) {
   const auto bits = std::bit_cast<uint32_t>(value);
   const uint32_t magnitude = bits & 0x7fffffffU;
-  uint32_t half = 0;
-  if (magnitude >= 0x47800000U) {  // 2^16
-    half = magnitude > 0x7f800000U ? 0x7e00U : 0x7c00U;
-  } else if (magnitude < 0x38800000U) {  // 2^-14: subnormal. The last place of 0.5 + x is the least half, 2^-24.
-    half = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5F) - 0x3f000000U;
-  } else {
-    half = (magnitude - 0x38000000U + 0xfffU + (magnitude >> 13 & 1U)) >> 13;
-  }
+  // Below 2^-14: subnormal. The last place of 0.5 + x is the least half, 2^-24.
+  const uint32_t subnormal = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5F) - 0x3f000000U;
+  const uint32_t normal = (magnitude - 0x38000000U + 0xfffU + (magnitude >> 13 & 1U)) >> 13;
+  const uint32_t not_finite = magnitude > 0x7f800000U ? 0x7e00U : 0x7c00U;
+  const uint32_t finite = magnitude < 0x38800000U ? subnormal : normal;
+  const uint32_t half = magnitude < 0x47800000U ? finite : not_finite;  // 2^16
   return static_cast<uint16_t>(half | (bits >> 16 & 0x8000U));
 }
 
@@ -81,10 +80,8 @@ inline float brain_to_float(uint16_t bits) { return std::bit_cast<float>(uint32_
 /// Float to the nearest bfloat16, ties to even; what is too large becomes infinite, a NaN stays one.
 inline uint16_t float_to_brain(float value) {
   const auto bits = std::bit_cast<uint32_t>(value);
-  if ((bits & 0x7fffffffU) > 0x7f800000U) {
-    return static_cast<uint16_t>(bits >> 16 | 0x40U);
-  }
-  return static_cast<uint16_t>((bits + 0x7fffU + (bits >> 16 & 1U)) >> 16);
+  const uint32_t number = (bits + 0x7fffU + (bits >> 16 & 1U)) >> 16;
+  return static_cast<uint16_t>((bits & 0x7fffffffU) > 0x7f800000U ? bits >> 16 | 0x40U : number);
 }
 
 /// What is known of a float type. Bits: the unsigned integer of its size; Work: its work type under `values`.
@@ -387,6 +384,9 @@ void with_mapping_to(DType type, const Mapping& mapping, F&& f) {
   });
 }
 
+/// Rows are mapped in parts of so many elements: contiguous, so that compilers use vectors.
+inline constexpr size_t kRowPart = 64;
+
 /// out[i] = the work value of element i * stride of p, unaligned. W must be the mapping's work type.
 template <typename W>
 void load_mapped(DType type, const Mapping& mapping, const std::byte* p, size_t stride, size_t m, W* out) {
@@ -403,9 +403,15 @@ template <typename W>
 void store_mapped(DType type, const Mapping& mapping, const W* v, size_t m, std::byte* p, size_t stride) {
   with_mapping_to<W>(type, mapping, [&](const auto& map) {
     using Bits = typename std::decay_t<decltype(map)>::Bits;
-    for (size_t i = 0; i < m; ++i) {
-      const Bits bits = map.store(v[i]);
-      std::memcpy(p + i * stride * sizeof(Bits), &bits, sizeof bits);
+    std::array<Bits, kRowPart> part;
+    for (size_t at = 0; at < m; at += kRowPart) {
+      const size_t n = std::min(kRowPart, m - at);
+      for (size_t i = 0; i < n; ++i) {
+        part[i] = map.store(v[at + i]);
+      }
+      for (size_t i = 0; i < n; ++i) {
+        std::memcpy(p + (at + i) * stride * sizeof(Bits), &part[i], sizeof(Bits));
+      }
     }
   });
 }
