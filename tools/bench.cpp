@@ -3,6 +3,8 @@
 #include <malloc.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -127,6 +129,7 @@ class Bench {
     for (Row& row : rows) {
       if (options_.each_field) {
         print_row(row);
+        std::fflush(stdout);
       }
       findings_.rows.push_back(std::move(row));
     }

@@ -12,6 +12,7 @@
 #include <fstream>
 #include <numbers>
 #include <optional>
+#include <utility>
 
 #include "fs/formats/raw.h"
 
@@ -118,12 +119,11 @@ void transform_axis(std::vector<Complex>& cube, size_t n, size_t stride, size_t 
   }
 }
 
-/// Two independent Gaussian random fields (the real and the imaginary part), of mean 0 and deviation about 1, whose
-/// energy density falls as k^(-11/3): white noise, weighed in Fourier space. The wave numbers' weights are
-/// k^(-11/6), and 0 beyond the Nyquist sphere.
-std::vector<Complex> kolmogorov(size_t n) {
+/// A Gaussian random field (the real part) of mean 0 and deviation 1, periodic, whose energy density falls as
+/// k^(-slope): white noise, weighed in Fourier space, with a soft end (a Gaussian) before the Nyquist wave number.
+std::vector<Complex> random_field(size_t n, double slope, uint64_t seed) {
   std::vector<Complex> cube(n * n * n);
-  uint64_t state = 20201;
+  uint64_t state = seed;
   const auto uniform = [&state] {  // SplitMix64 (Steele, Lea and Flood 2014)
     state += 0x9e3779b97f4a7c15;
     uint64_t z = state;
@@ -132,20 +132,20 @@ std::vector<Complex> kolmogorov(size_t n) {
     return static_cast<float>(((z ^ (z >> 31)) >> 40) + 1) * 0x1p-24F;
   };
   const auto square = [n](size_t i) {
-    const auto k = static_cast<float>(std::min(i, n - i));
+    const auto k = static_cast<double>(std::min(i, n - i));
     return k * k;
   };
-  const float nyquist = square(n / 2);
-  double power = 0;
+  std::vector<float> weights(3 * (n / 2) * (n / 2) + 1, 0.0F);  // by the square of the wave number; none for the mean
+  const double end = square(n / 2) * 0.49;
+  for (size_t k2 = 1; k2 < weights.size(); ++k2) {
+    const auto x = static_cast<double>(k2);
+    weights[k2] = static_cast<float>(std::pow(x, -slope / 4) * std::exp(-x / end));
+  }
   for (size_t i = 0; i < cube.size(); ++i) {
-    const float k2 = square(i / (n * n)) + square(i / n % n) + square(i % n);
-    const float radius = std::sqrt(-2 * std::log(uniform()));  // Box and Muller 1958
+    const double k2 = square(i / (n * n)) + square(i / n % n) + square(i % n);
+    const float radius = weights[static_cast<size_t>(k2)] * std::sqrt(-2 * std::log(uniform()));  // Box, Muller 1958
     const float angle = 2 * std::numbers::pi_v<float> * uniform();
-    if (k2 > 0 && k2 <= nyquist) {
-      const float weight = std::pow(k2, -11.0F / 12);
-      power += static_cast<double>(weight) * weight;
-      cube[i] = {radius * weight * std::cos(angle), radius * weight * std::sin(angle)};
-    }
+    cube[i] = {radius * std::cos(angle), radius * std::sin(angle)};
   }
   std::vector<Complex> roots(n);
   for (size_t k = 0; k < n; ++k) {
@@ -155,7 +155,11 @@ std::vector<Complex> kolmogorov(size_t n) {
   transform_axis(cube, n, 1, n, n * n, roots);
   transform_axis(cube, n, n, 1, n * n, roots);
   transform_axis(cube, n, n * n, 1, n, roots);
-  const auto scale = static_cast<float>(1 / std::sqrt(power));
+  double power = 0;
+  for (const Complex& value : cube) {
+    power += static_cast<double>(value.real()) * value.real();
+  }
+  const auto scale = static_cast<float>(std::sqrt(static_cast<double>(cube.size()) / power));
   for (Complex& value : cube) {
     value *= scale;
   }
@@ -175,24 +179,64 @@ Field cube_of(const std::string& name, size_t edge, Value value) {
   return field;
 }
 
-Field wave_field(size_t edge) {
-  constexpr std::array<std::array<float, 3>, 3> kSources = {
-      {{0.2F, 0.5F, 0.5F}, {0.3F, 0.25F, 0.8F}, {0.8F, 0.7F, 0.3F}}};
-  const float step = 1 / static_cast<float>(edge);
-  return cube_of("wave", edge, [&](size_t i) {
-    const float z = static_cast<float>(i / (edge * edge)) * step;
-    const float y = static_cast<float>(i / edge % edge) * step;
-    const float x = static_cast<float>(i % edge) * step;
-    float sum = 0;
-    for (const auto& source : kSources) {
-      const float r = std::sqrt((z - source[0]) * (z - source[0]) + (y - source[1]) * (y - source[1]) +
-                                (x - source[2]) * (x - source[2]));
-      const float front = (r - 0.35F) / 0.05F;
-      sum += (1 - 2 * front * front) * std::exp(-front * front) / (r + 0.1F);
+/// Two pulses with the shape of Ricker's wavelet in a box of three media: the wave equation by second-order finite
+/// differences, the field 0 at the walls.
+class WaveBox {
+ public:
+  explicit WaveBox(size_t edge) : n_(edge), now_(edge * edge * edge), before_(now_) {}
+
+  std::vector<float> run() {
+    constexpr double kSteps = 180.0 / 256;  // of a cube of 256: the fronts have then met
+    const auto at = [this](double z, double y, double x) {
+      const auto place = [this](double part) { return static_cast<size_t>(part / 256 * static_cast<double>(n_)); };
+      return (place(z) * n_ + place(y)) * n_ + place(x);
+    };
+    for (size_t t = 0; static_cast<double>(t) < kSteps * static_cast<double>(n_); ++t) {
+      step(t);
+      const float a = static_cast<float>(t) * 0.15F - 2;
+      const float pulse = (1 - 2 * a * a) * std::exp(-a * a);
+      before_[at(40, 128, 128)] += pulse;
+      before_[at(60, 60, 200)] += pulse / 2;
+      now_.swap(before_);
     }
-    return sum;
-  });
-}
+    return now_;
+  }
+
+ private:
+  /// Writes the next state over the one before. What lies further from both sources than t cells is 0 still.
+  void step(size_t t) {
+    const auto range = [this, t](size_t first, size_t last) {
+      first = first * n_ / 256;
+      last = last * n_ / 256;
+      return std::pair(first > t + 2 ? first - t - 1 : size_t{1}, std::min(last + t + 2, n_ - 1));
+    };
+    const auto [z0, z1] = range(40, 60);
+    const auto [y0, y1] = range(60, 128);
+    const auto [x0, x1] = range(128, 200);
+    for (size_t z = z0; z < z1; ++z) {
+      for (size_t y = y0; y < y1; ++y) {
+        const float speed = (z < n_ / 2 ? 0.45F : 0.3F) * (y >= n_ / 3 && y < n_ / 2 ? 0.8F : 1.0F);
+        row((z * n_ + y) * n_, x0, x1, speed * speed);
+      }
+    }
+  }
+
+  void row(size_t start, size_t x0, size_t x1, float factor) {
+    constexpr float kNothing = 1e-20F;  // keeps denormal numbers, which are slow, away
+    const float* const u = now_.data() + start;
+    float* const out = before_.data() + start;
+    const size_t plane = n_ * n_;
+    for (size_t x = x0; x < x1; ++x) {
+      const float around = u[x - 1] + u[x + 1] + u[x - n_] + u[x + n_] + u[x - plane] + u[x + plane];
+      const float value = 2 * u[x] - out[x] + factor * (around - 6 * u[x]);
+      out[x] = std::fabs(value) < kNothing ? 0 : value;
+    }
+  }
+
+  const size_t n_;
+  std::vector<float> now_;
+  std::vector<float> before_;
+};
 
 }  // namespace
 
@@ -253,11 +297,15 @@ Result<std::vector<std::string>> find_fields(const std::vector<std::string>& pat
 std::vector<Field> generated_fields(size_t edge) {
   std::vector<Field> fields;
   {
-    const std::vector<Complex> noise = kolmogorov(edge);
+    const std::vector<Complex> noise = random_field(edge, 11.0 / 3, 7);
     fields.push_back(cube_of("turbulence", edge, [&](size_t i) { return noise[i].real(); }));
-    fields.push_back(cube_of("lognormal", edge, [&](size_t i) { return std::exp(1.5F * noise[i].imag()); }));
   }
-  fields.push_back(wave_field(edge));
+  {
+    const std::vector<Complex> noise = random_field(edge, 2.8, 8);
+    fields.push_back(cube_of("lognormal", edge, [&](size_t i) { return std::exp(1.6F * noise[i].real()); }));
+  }
+  const std::vector<float> wave = WaveBox(edge).run();
+  fields.push_back(cube_of("wave", edge, [&](size_t i) { return wave[i]; }));
   return fields;
 }
 

@@ -28,10 +28,10 @@ Result<Field> read_field(const std::string& path);
 /// path.
 Result<std::vector<std::string>> find_fields(const std::vector<std::string>& paths);
 
-/// Three cubes of f32, `edge` a power of two of at least 8: a Gaussian field with a k^(-11/3) spectrum of energy
-/// density ("turbulence": Kolmogorov), exp() of another such field ("lognormal"), and three spherical pulses with the
-/// shape of Ricker's wavelet ("wave"). The first two are periodic. A fixed seed: the same on every machine, up to the
-/// last digits of libm.
+/// Three cubes of f32, `edge` a power of two of at least 8: a Gaussian random field with a k^(-11/3) spectrum of energy
+/// density ("turbulence", after Kolmogorov), exp() of one with k^-2.8 ("lognormal", as of densities), and pulses in a
+/// box of three media ("wave"). The first two are periodic. Seeds are fixed: the same on every machine, up to the last
+/// digits of libm.
 std::vector<Field> generated_fields(size_t edge);
 
 /// The field `times` times along each axis: seamless when it is periodic.
