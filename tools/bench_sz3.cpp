@@ -1,4 +1,5 @@
-// SZ3 for `varve bench`: its headers, its default algorithm, one thread. A file of its own, as they are large.
+// SZ3 for `varve bench`: its headers, one thread; its default algorithm, and Lorenzo with regression. A file of its
+// own, as they are large.
 #include "tools/bench_codecs.h"
 
 #ifdef VARVE_BENCH_SZ3
@@ -10,6 +11,7 @@ namespace {
 
 class Sz3Compressor : public BufferCompressor {
  public:
+  explicit Sz3Compressor(SZ3::ALGO algorithm) : algorithm_(algorithm) {}
   Status compress(const Field& field, const Setting& setting) override {
     return guarded([&] {
       if (field.dtype == codec::DType::f32) {
@@ -36,6 +38,7 @@ class Sz3Compressor : public BufferCompressor {
     config.setDims(field.shape.begin(), field.shape.end());
     config.errorBoundMode = SZ3::EB_ABS;
     config.absErrorBound = setting.bound;
+    config.cmprAlgo = algorithm_;
     const size_t room = SZ3::SZ_compress_size_bound<T>(config);
     data_ = fresh_memory(room);
     size_ =
@@ -56,12 +59,17 @@ class Sz3Compressor : public BufferCompressor {
     }
     return {};
   }
+  const SZ3::ALGO algorithm_;
 };
 
 }  // namespace
 
 void add_sz3(std::vector<Contender>& all) {
-  all.push_back({"sz3", {Purpose::lossy, Purpose::psnr}, [] { return std::make_unique<Sz3Compressor>(); }});
+  const auto add = [&all](const char* name, std::vector<Purpose> purposes, SZ3::ALGO algorithm) {
+    all.push_back({name, std::move(purposes), [algorithm] { return std::make_unique<Sz3Compressor>(algorithm); }});
+  };
+  add("sz3", {Purpose::lossy, Purpose::psnr}, SZ3::ALGO_INTERP_LORENZO);
+  add("sz3-lorenzo", {Purpose::lossy}, SZ3::ALGO_LORENZO_REG);
 }
 
 }  // namespace varve::tools
