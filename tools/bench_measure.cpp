@@ -105,6 +105,7 @@ Result<double> in_new_process(const Once& once) {
                                     once.contender, "--mode",     once.mode, "--bound", fmt::format("{}", once.bound),
                                     "--saved",      once.saved};
   std::vector<char*> arguments;
+  arguments.reserve(words.size() + 1);
   for (std::string& word : words) {
     arguments.push_back(word.data());
   }
