@@ -8,67 +8,123 @@ namespace varve::codec {
 
 namespace {
 
+/// An element whose bits are not those of its point's value.
+struct Patch {
+  uint64_t index;  ///< C order within the grid or box
+  uint64_t bits;
+};
+
+/// Memory for decoding; one for each thread, kept between bricks.
+template <typename W>
+struct Workspace {
+  LevelMemory<W> levels;
+  RecordReader reader;
+  Buffer<uint8_t> tokens;
+  Buffer<uint8_t> contexts;
+  std::vector<W> exact;
+  Buffer<BitsOf<W>> codes;
+  std::vector<Patch> patches;
+  Buffer<W> row;
+  Buffer<uint8_t> marks;
+};
+
 template <typename W>
 class Decoder {
  public:
-  explicit Decoder(const Settings& settings) : coding_(settings), settings_(settings) {}
-
-  /// Points of the records to come: where their elements go, and the level of the layout's points.
-  void target(std::byte* out, const Layout& layout, unsigned unit) {
-    out_ = out;
-    layout_ = &layout;
-    unit_ = unit;
+  /// `dims`: of the tile or brick.
+  Decoder(const Settings& settings, const Dims& dims)
+      : coding_(settings),
+        settings_(settings),
+        lossy_(settings.scheme == Scheme::codes),
+        thresholds_(lossy_ ? kCodeThresholds : residual_thresholds(settings.residual_base)),
+        dims_(dims) {
+    work_.patches.clear();
   }
 
-  Status coarse(std::span<const std::byte> record, const Dims& tile, size_t points, W* value, Activity* activity) {
-    VARVE_TRY(check_open(record, points));
-    walk_coarse<W>(tile, settings_.geometry.coarse_shift, settings_.cubic, memory_, *this, value, activity);
-    return reader_.finish();
+  /// The coarse grid; patches count its points.
+  Result<Plane<W>> coarse(std::span<const std::byte> record, unsigned shift) {
+    unit_ = shift;
+    grid_ = coarsen(dims_, shift);
+    VARVE_TRY(check_open(record, grid_.count()));
+    Plane<W> plane = walk_coarse<W>(dims_, shift, coding_, work_.levels, *this);
+    VARVE_TRY(work_.reader.finish());
+    return plane;
   }
 
-  Status brick(const CoarseWindow<W>& window, const Dims& dims,
-               const std::array<std::optional<std::span<const std::byte>>, 3>& levels, uint8_t finest) {
-    BrickOp op{*this, dims, levels, finest, {}};
-    walk_brick<W>(dims, window.plane(), settings_.cubic, memory_, op);
+  /// The levels of a brick; afterwards rows() gives its elements.
+  Status brick(const Plane<W>& window, const std::array<std::optional<std::span<const std::byte>>, 3>& levels,
+               uint8_t finest, const Layout& layout, std::byte* out) {
+    grid_ = dims_;
+    brick_ = true;
+    BrickOp op{*this, levels, finest, layout, out, {}};
+    walk_brick<W>(dims_, window, coding_, work_.levels, op);
     return op.status;
   }
 
+  const std::vector<Patch>& patches() const { return work_.patches; }
+  static LevelMemory<W>& memory() { return workspace().levels; }
+
   // What walk_coarse calls.
-  void anchors(W* value, Activity* activity, const Dims& dims, unsigned level) {
+  void anchors(const Plane<W>& plane, const Dims& dims, unsigned level) {
     const size_t count = dims.count();
-    uint8_t* contexts = contexts_.reserve(count);
-    std::fill(contexts, contexts + count, uint8_t{0});
-    uint8_t* tokens = read_tokens(kAnchorContext, contexts, count);
+    uint8_t* tokens = work_.tokens.reserve(count + kSlackBytes);
+    const Method method = work_.reader.method();
+    if (method == Method::tokens) {
+      work_.reader.anchor_tokens(settings_.tables, count, tokens);
+    } else {
+      std::fill_n(tokens, count, static_cast<uint8_t>(method == Method::zero ? kTokenZero : kTokenExact));
+    }
     W before{};
     for (size_t i = 0; i < count; ++i) {
-      decode_row(&before, 1, level, tokens + i, contexts, value + i, activity + i,
-                 out_ + layout_->batch_offset[i] * coding_.size, 1);
-      before = value[i];
+      std::array<W, 64> line{};
+      std::array<W, 64> value{};
+      std::fill_n(line.begin(), 4, before);
+      std::array<uint8_t, kSlackBytes> token{tokens[i]};
+      read_lists(token.data(), {1, 1, 1, 1}, 0, level, i);
+      DecodeJob<W> job = make_job(token.data(), level);
+      job.shape = {1, 1, 1, 1};
+      job.source[2] = {line.data() + 1, {}, 0, 1};
+      job.one_sided = true;
+      job.value = value.data() + 1;
+      run(job);
+      const ptrdiff_t at = plane.strides.at(i, 0, 0);
+      plane.value[at] = before = value[1];
+      const bool elements = method == Method::stored || method == Method::shuffled;
+      plane.activity[at] = elements ? uint8_t{0} : activity_of(token[0]);
+      if (plane.special != nullptr) {
+        plane.special[at] = token[0] == kTokenSpecial ? 1 : 0;
+      }
     }
   }
-  void level(const LevelStep<W>& step, unsigned level) {
+  void level(const Level<W>& step, unsigned level) {
     for (const uint8_t c : kClassOrder) {
-      decode_class(step, level, c);
+      if (step.dims(c).count() > 0) {
+        decode_class(step, level, c);
+      }
     }
   }
 
  private:
   struct BrickOp {
     Decoder& self;
-    const Dims& dims;
     const std::array<std::optional<std::span<const std::byte>>, 3>& levels;
     uint8_t finest;
+    const Layout& layout;
+    std::byte* out;
     Status status;
-    bool level(const LevelStep<W>& step, unsigned level) {
-      status = self.brick_level(step, level, dims, levels.at(level), level < finest);
+    bool level(const Level<W>& step, unsigned level) {
+      status = self.brick_level(step, level, levels.at(level), level < finest);
+      if (status.ok() && level == 0) {
+        self.write_out(step, layout, out, finest > 0);
+      }
       return status.ok();
     }
   };
 
-  Status brick_level(const LevelStep<W>& step, unsigned level, const Dims& dims,
-                     const std::optional<std::span<const std::byte>>& record, bool preview) {
+  Status brick_level(const Level<W>& step, unsigned level, const std::optional<std::span<const std::byte>>& record,
+                     bool preview) {
     preview_ = preview;
-    const size_t points = points_of_level(dims, level);
+    const size_t points = points_of_level(dims_, level);
     if (points == 0) {
       return {};
     }
@@ -81,194 +137,276 @@ class Decoder {
       VARVE_TRY(check_open(*record, points));
     }
     this->level(step, level);
-    return preview ? Status() : reader_.finish();
+    return preview ? Status() : work_.reader.finish();
   }
 
   Status check_open(std::span<const std::byte> record, size_t points) {
-    VARVE_TRY(reader_.open(record, points, coding_.size, coding_.specials.size()));
-    if (settings_.tables.empty() && (reader_.method() == Method::tokens || reader_.method() == Method::zero)) {
+    RecordReader& reader = work_.reader;
+    VARVE_TRY(reader.open(record, points, coding_.size, coding_.specials.size()));
+    if (settings_.tables.empty() && (reader.method() == Method::tokens || reader.method() == Method::zero)) {
       return Error{EBADMSG, "record is damaged: it needs frequency tables, and its array has none; restore it"};
     }
     return {};
   }
 
-  uint8_t* read_tokens(unsigned base, const uint8_t* contexts, size_t count) {
-    uint8_t* tokens = tokens_.reserve(count);
-    if (!preview_ && reader_.method() == Method::tokens) {
-      reader_.tokens(settings_.tables, base, contexts, count, tokens);
-    } else {
-      std::fill(tokens, tokens + count, static_cast<uint8_t>(kTokenZero));
+  uint8_t activity_of(uint8_t token) const {
+    if (token == kTokenExact) {
+      return kMaxActivity;
     }
-    return tokens;
+    return static_cast<uint8_t>(
+        std::count_if(thresholds_.begin(), thresholds_.end(), [&](uint8_t threshold) { return token >= threshold; }));
   }
 
-  void decode_class(const LevelStep<W>& step, unsigned level, unsigned c) {
-    const Dims dims = step.class_dims(c);
-    const size_t count = dims.count();
-    if (count == 0) {
-      return;
-    }
-    uint8_t* contexts = contexts_.reserve(count);
-    if (preview_ || reader_.method() == Method::tokens) {
-      step.contexts(c, settings_.contexts, contexts);
-    }
-    const uint8_t* tokens = read_tokens(context_base(level, c), contexts, count);
-    const Place<std::byte> place{out_, layout_, coding_.size, level - unit_};
-    const Plane<W>& plane = step.plane(c);
-    const size_t m = dims.n[2];
-    W* prediction = prediction_.reserve(m);
-    for (size_t batch = 0; batch < dims.batch; ++batch) {
-      for (size_t z = 0; z < dims.n[0]; ++z) {
-        for (size_t y = 0; y < dims.n[1]; ++y, tokens += m, contexts += m) {
-          step.predict_row(c, batch, z, y, prediction);
-          const ptrdiff_t to = plane.at(batch, z, y);
-          decode_row(prediction, m, level, tokens, contexts, plane.value + to, plane.activity + to,
-                     place.row(c, batch, z, y), place.step());
-        }
-      }
-    }
+  DecodeJob<W> make_job(const uint8_t* tokens, unsigned level) const {
+    DecodeJob<W> job;
+    job.tokens = tokens;
+    job.exact = work_.exact.data();
+    job.codes = codes_;
+    job.width = coding_.width();
+    job.quantum = lossy_ ? coding_.quantum(level) : W{};
+    return job;
   }
 
-  void decode_row(const W* prediction, size_t m, unsigned level, const uint8_t* tokens, const uint8_t* contexts,
-                  W* value, Activity* activity, std::byte* out, size_t step) {
-    W* exact = exact_.reserve(m);
-    if (preview_) {
-      preview_row(prediction, m, contexts, value, activity, exact);
-    } else if (reader_.method() == Method::stored || reader_.method() == Method::shuffled) {
-      for (size_t i = 0; i < m; ++i) {
-        load_row<W>(coding_.type, reader_.exact(), 1, 1, exact + i);
-        const bool special = !Coding<W>::is_finite(exact[i]) || coding_.special_index(exact[i]) >= 0;
-        value[i] = special ? prediction[i] : exact[i];
-        activity[i] = special ? kSpecialActivity : Activity{0};
-      }
-    } else {
-      token_row(prediction, m, level, tokens, value, activity, exact);
-    }
-    store_row<W>(coding_.type, exact, m, out, step);
-  }
-
-  void preview_row(const W* prediction, size_t m, const uint8_t* contexts, W* value, Activity* activity, W* exact) {
-    for (size_t i = 0; i < m; ++i) {
-      const bool hole = contexts[i] == kClassContexts - 1 && !coding_.specials.empty();
-      value[i] = prediction[i];
-      activity[i] = hole ? kSpecialActivity : Activity{0};
-      exact[i] = hole ? coding_.specials[0] : std::clamp(prediction[i], coding_.range.low, coding_.range.high);
-    }
-  }
-
-  void token_row(const W* prediction, size_t m, unsigned level, const uint8_t* tokens, W* value, Activity* activity,
-                 W* exact) {
-    const bool lossy = settings_.scheme == Scheme::codes;
-    const W quantum = lossy ? coding_.quantum(level) : W{};
+  void run(const DecodeJob<W>& job) const {
     if constexpr (kIsReal<W>) {
-      if (lossy && row_kernels<W>().dequantize(prediction, tokens, m, quantum, value, activity)) {
-        std::copy(value, value + m, exact);
+      if (lossy_) {
+        typed<W>(kernels()).decode_codes(job);
         return;
       }
     }
-    for (size_t i = 0; i < m; ++i) {
-      const unsigned token = tokens[i];
-      if (token < kTokenZero) {
-        odd_one(token, prediction[i], value + i, activity + i, exact + i);
-        continue;
-      }
-      uint64_t code = token - kTokenZero;
-      if (token >= kFirstLongToken) {
-        code = code_of(token, reader_.extra(extra_bits_of(token)));
-      }
-      if constexpr (kIsReal<W>) {
-        if (lossy) {
-          const auto narrow = static_cast<uint32_t>(code);
-          exact[i] = value[i] = dequantize(prediction[i], quantum, unzigzag(narrow));
-          activity[i] = static_cast<Activity>(std::min<uint64_t>((code + 1) / 2, kMaxActivity));
-          continue;
-        }
-      }
-      exact[i] = from_residual(static_cast<BitsOf<W>>(code), prediction[i], coding_.range);
-      value[i] = Coding<W>::is_finite(exact[i]) ? exact[i] : prediction[i];
-      activity[i] = std::min(static_cast<Activity>(std::bit_width(code)), kMaxActivity);
+    typed<W>(kernels()).decode_residuals(job);
+  }
+
+  void decode_class(const Level<W>& step, unsigned level, unsigned c) {
+    const Dims& dims = step.dims(c);
+    uint8_t* tokens = class_tokens(step, level, c, dims.count());
+    codes_ = nullptr;
+    if (tokens != nullptr) {
+      read_lists(tokens, dims, c, level, 0);
+    }
+    DecodeJob<W> job = make_job(tokens, level);
+    step.describe(c, job);
+    run(job);
+    const Method method = work_.reader.method();
+    if (!preview_ && (method == Method::stored || method == Method::shuffled)) {
+      uint8_t* marks = work_.contexts.reserve(dims.count() + kSlackBytes);
+      std::transform(tokens, tokens + dims.count(), marks,
+                     [](uint8_t token) { return static_cast<uint8_t>(token == kTokenSpecial ? 1 : 0); });
+      step.mark_elements(c, marks);
+    } else if (!brick_ || level > 0 || c != 7 || coding_.has_specials()) {  // nobody looks at those of the last class
+      step.mark(c, tokens, thresholds_);
     }
   }
 
-  void odd_one(unsigned token, W prediction, W* value, Activity* activity, W* exact) {
-    if (token == kTokenSpecial) {
-      const uint8_t index = reader_.special();
-      if (index == kUnlistedSpecial) {
-        load_row<W>(coding_.type, reader_.exact(), 1, 1, exact);
-      } else {
-        *exact = coding_.specials[index];
+  /// The tokens of a class; null: all codes are 0.
+  uint8_t* class_tokens(const Level<W>& step, unsigned level, unsigned c, size_t count) {
+    RecordReader& reader = work_.reader;
+    uint8_t* tokens = work_.tokens.reserve(count + kSlackBytes);
+    uint8_t* contexts = work_.contexts.reserve(count + kSlackBytes);
+    if (preview_) {
+      if (!coding_.has_specials()) {
+        return nullptr;
       }
-      *value = prediction;
-      *activity = kSpecialActivity;
+      step.contexts(c, contexts);
+      std::transform(contexts, contexts + count, tokens, [](uint8_t context) {
+        return static_cast<uint8_t>(context == kHoleContext + 2 ? kTokenSpecial : kTokenZero);
+      });
+      return tokens;
+    }
+    switch (reader.method()) {
+      case Method::zero:
+        return nullptr;
+      case Method::tokens:
+        step.contexts(c, contexts);
+        return reader.class_tokens(settings_.tables, context_base(level, odd_axes(c)), contexts, count, tokens)
+                   ? tokens
+                   : nullptr;
+      default:
+        std::fill_n(tokens, count, uint8_t{kTokenExact});
+        return tokens;
+    }
+  }
+
+  /// Reads what belongs to the tokens of a class (or of anchor `item`): exact elements, wide codes, special values.
+  /// Elements that are special are marked as such in `tokens`.
+  void read_lists(uint8_t* tokens, const Dims& dims, unsigned c, unsigned level, size_t item) {
+    work_.exact.clear();
+    codes_ = nullptr;
+    const size_t count = dims.count();
+    // Which points are special is marked; only those that are not the first special value need more.
+    const auto plain = static_cast<uint8_t>(coding_.specials.size() == 1 ? kTokenSpecial : kTokenZero);
+    if (!kernels().any_outside(tokens, count, plain, kFirstWideToken)) {
       return;
     }
-    load_row<W>(coding_.type, reader_.exact(), 1, 1, exact);
-    *value = Coding<W>::is_finite(*exact) ? *exact : prediction;
-    *activity = kMaxActivity;
+    RecordReader& reader = work_.reader;
+    const bool elements = !preview_ && reader.method() != Method::tokens;
+    if (!elements && kernels().any_outside(tokens, count, 0, kFirstWideToken)) {
+      codes_ = work_.codes.reserve(count + kSlackBytes);
+      reader.wide_codes(tokens, count, codes_);
+    }
+    for (size_t i = 0; i < count; ++i) {
+      if (i % kGroup == 0 && !kernels().any_outside(tokens + i, std::min(kGroup, count - i), plain, kTokens)) {
+        i += kGroup - 1;
+        continue;
+      }
+      const unsigned token = tokens[i];
+      if (token == kTokenSpecial) {
+        const uint8_t index = preview_ ? uint8_t{0} : reader.special();
+        if (index > 0 && index < settings_.specials.size()) {
+          work_.patches.push_back({index_of(i, dims, c, level, item), settings_.specials[index]});
+        }
+      } else if (token == kTokenExact) {
+        uint64_t bits = 0;
+        const std::byte* element = reader.exact();
+        std::memcpy(&bits, element, coding_.size);
+        W value{};
+        load_row<W>(coding_.type, element, 1, 1, &value);
+        const bool special = elements && coding_.is_special(value);
+        if ((special && bits != settings_.first_special()) || (!special && !Coding<W>::is_finite(value))) {
+          work_.patches.push_back({index_of(i, dims, c, level, item), bits});
+        }
+        if (special) {
+          tokens[i] = kTokenSpecial;
+        } else {
+          work_.exact.push_back(value);
+        }
+      }
+    }
+    work_.exact.resize(work_.exact.size() + 1);
+  }
+
+  /// Where point `position` of class c of a level lies in the grid.
+  uint64_t index_of(size_t position, const Dims& dims, unsigned c, unsigned level, size_t item) const {
+    const unsigned shift = level - unit_;
+    const size_t x = position % dims.n[2];
+    const size_t y = position / dims.n[2] % dims.n[1];
+    const size_t z = position / dims.n[2] / dims.n[1] % dims.n[0];
+    const size_t i = item + position / dims.n[2] / dims.n[1] / dims.n[0];
+    const bool anchor = c == 0;
+    const size_t gz = anchor ? 0 : (2 * z + (c >> 2 & 1U)) << shift;
+    const size_t gy = anchor ? 0 : (2 * y + (c >> 1 & 1U)) << shift;
+    const size_t gx = anchor ? 0 : (2 * x + (c & 1U)) << shift;
+    return ((i * grid_.n[0] + gz) * grid_.n[1] + gy) * grid_.n[2] + gx;
+  }
+
+  /// Writes all elements of a brick from the classes of its level 0, but for patches.
+  void write_out(const Level<W>& step, const Layout& layout, std::byte* out, bool preview) {
+    const Kernels& set = kernels();
+    const size_t m = dims_.n[2];
+    const bool in_place = kIsReal<W> && layout.stride[2] == 1 && reinterpret_cast<uintptr_t>(out) % alignof(W) == 0;
+    W* row = work_.row.reserve(m + kSlackBytes);
+    for_each_row(dims_, [&](size_t item, size_t z, size_t y) {
+      const unsigned c = static_cast<unsigned>((z & 1U) << 2 | (y & 1U) << 1);
+      const Plane<W>& even = step.plane(c);
+      const Plane<W>& odd = step.plane(c | 1U);
+      std::byte* to = out + (layout.batch_offset[item] + z * layout.stride[0] + y * layout.stride[1]) * coding_.size;
+      W* target = in_place ? reinterpret_cast<W*>(to) : row;
+      typed<W>(set).interleave(even.value + even.strides.at(item, z / 2, y / 2),
+                               odd.value + odd.strides.at(item, z / 2, y / 2), m, target);
+      if (even.special != nullptr) {
+        put_specials(even.special + even.strides.at(item, z / 2, y / 2),
+                     odd.special + odd.strides.at(item, z / 2, y / 2), m, target);
+      }
+      if (in_place) {
+        return;
+      }
+      if (preview && !kIsReal<W>) {
+        std::transform(row, row + m, row, [&](W v) { return std::clamp(v, coding_.range.low, coding_.range.high); });
+      }
+      store_row<W>(coding_.type, row, m, to, layout.stride[2]);
+    });
+  }
+
+  /// The first special value where points of a row are marked.
+  void put_specials(const uint8_t* even, const uint8_t* odd, size_t m, W* row) {
+    uint8_t* marks = work_.marks.reserve(m + kSlackBytes);
+    kernels().interleave8(even, odd, m, marks);
+    const W special = coding_.specials[0];
+    for (size_t i = 0; i < m; ++i) {
+      row[i] = marks[i] != 0 ? special : row[i];
+    }
+  }
+
+  static Workspace<W>& workspace() {
+    thread_local Workspace<W> held;
+    return held;
   }
 
   Coding<W> coding_;
   const Settings& settings_;
-  LevelMemory<W> memory_;
-  RecordReader reader_;
+  bool lossy_;
+  Thresholds thresholds_;
+  Dims dims_;
+  Dims grid_;          ///< what patches count
+  unsigned unit_ = 0;  ///< level of that grid
+  Workspace<W>& work_ = workspace();
+  BitsOf<W>* codes_ = nullptr;  ///< of the class at hand, where some are wide
   bool preview_ = false;
-  std::byte* out_ = nullptr;
-  const Layout* layout_ = nullptr;
-  unsigned unit_ = 0;
-  Buffer<uint8_t> contexts_;
-  Buffer<uint8_t> tokens_;
-  Buffer<W> prediction_;
-  Buffer<W> exact_;
+  bool brick_ = false;
 };
 
-/// Parts of a CoarseGrid: values, activities, elements.
+/// The bytes of a CoarseGrid: values, activities, marks of special points where the array has such, patches.
 struct GridParts {
   size_t points;
   size_t value;
+  bool special;
   size_t activity() const { return points * value; }
-  size_t elements() const { return activity() + points * sizeof(Activity); }
-  size_t bytes(size_t element) const { return elements() + points * element; }
+  size_t marks() const { return activity() + points; }
+  size_t patches() const { return marks() + (special ? points : 0); }
+  template <typename W>
+  CoarsePoints<W> of(const std::byte* data, const Dims& grid) const {
+    const auto* bytes = reinterpret_cast<const uint8_t*>(data);
+    return {grid, data, bytes + activity(), special ? bytes + marks() : nullptr};
+  }
 };
 
-/// Layout of a grid that lies in memory by itself.
-Layout grid_layout(const Dims& grid) {
-  Layout layout;
-  layout.dims = grid;
-  layout.stride = {grid.n[1] * grid.n[2], grid.n[2], 1};
-  for (size_t batch = 0; batch < grid.batch; ++batch) {
-    layout.batch_offset.push_back(batch * grid.n[0] * grid.n[1] * grid.n[2]);
-  }
-  return layout;
+/// Writes elements in place of values.
+void apply(const Patch& patch, const Layout& layout, size_t size, std::byte* out) {
+  const auto& n = layout.dims.n;
+  const size_t x = patch.index % n[2];
+  const size_t y = patch.index / n[2] % n[1];
+  const size_t z = patch.index / n[2] / n[1] % n[0];
+  const size_t item = patch.index / n[2] / n[1] / n[0];
+  std::memcpy(
+      out + (layout.batch_offset[item] + z * layout.stride[0] + y * layout.stride[1] + x * layout.stride[2]) * size,
+      &patch.bits, size);
 }
 
-/// Every point of a brick of a tiny array is in the coarse grid: copies them.
-void copy_from_grid(const std::byte* elements, const Dims& grid, const std::array<size_t, 3>& origin,
-                    const Layout& layout, size_t size, std::byte* out) {
-  const Dims& dims = layout.dims;
-  for (size_t batch = 0; batch < dims.batch; ++batch) {
-    for (size_t z = 0; z < dims.n[0]; ++z) {
-      for (size_t y = 0; y < dims.n[1]; ++y) {
-        for (size_t x = 0; x < dims.n[2]; ++x) {
-          const size_t from =
-              ((batch * grid.n[0] + origin[0] + z) * grid.n[1] + origin[1] + y) * grid.n[2] + origin[2] + x;
-          const size_t to =
-              layout.batch_offset[batch] + z * layout.stride[0] + y * layout.stride[1] + x * layout.stride[2];
-          std::memcpy(out + to * size, elements + from * size, size);
-        }
-      }
+/// Those of a tile's coarse grid that lie in a brick, counted in the brick's own points.
+template <typename F>
+void for_patches_of(std::span<const std::byte> patches, const Dims& grid, const std::array<size_t, 3>& origin,
+                    const Dims& brick, unsigned shift, F&& f) {
+  const Dims own = coarsen(brick, shift);
+  for (size_t at = 0; at + sizeof(Patch) <= patches.size(); at += sizeof(Patch)) {
+    Patch patch{};
+    std::memcpy(&patch, patches.data() + at, sizeof patch);
+    const size_t x = patch.index % grid.n[2] - origin[2];
+    const size_t y = patch.index / grid.n[2] % grid.n[1] - origin[1];
+    const size_t z = patch.index / grid.n[2] / grid.n[1] % grid.n[0] - origin[0];
+    const size_t item = patch.index / grid.n[2] / grid.n[1] / grid.n[0];
+    if (x < own.n[2] && y < own.n[1] && z < own.n[0] && item < own.batch) {
+      patch.index = ((item * brick.n[0] + (z << shift)) * brick.n[1] + (y << shift)) * brick.n[2] + (x << shift);
+      f(patch);
     }
   }
 }
 
-/// A brick's coarse points come from the tile's grid.
-void copy_coarse_points(const std::byte* elements, const Dims& grid, const std::array<size_t, 3>& origin,
-                        const Layout& layout, size_t size, std::byte* out) {
-  Layout every_eighth = layout;
-  every_eighth.dims = coarsen(layout.dims, 3);
-  for (size_t& stride : every_eighth.stride) {
-    stride *= 8;
-  }
-  copy_from_grid(elements, grid, origin, every_eighth, size, out);
+/// Every point of a brick of a tiny array is in the coarse grid: copies them.
+template <typename W>
+void copy_from_grid(const Coding<W>& coding, const CoarsePoints<W>& from, const std::array<size_t, 3>& origin,
+                    const Layout& layout, std::byte* out) {
+  const size_t size = coding.size;
+  std::vector<W> row(layout.dims.n[2]);
+  for_each_row(layout.dims, [&](size_t item, size_t z, size_t y) {
+    const auto& n = from.dims.n;
+    const size_t at = ((item * n[0] + origin[0] + z) * n[1] + origin[1] + y) * n[2] + origin[2];
+    std::memcpy(row.data(), from.value + at * sizeof(W), row.size() * sizeof(W));
+    for (size_t i = 0; from.special != nullptr && i < row.size(); ++i) {
+      row[i] = from.special[at + i] != 0 ? coding.specials[0] : row[i];
+    }
+    std::byte* to = out + (layout.batch_offset[item] + z * layout.stride[0] + y * layout.stride[1]) * size;
+    store_row<W>(coding.type, row.data(), row.size(), to, layout.stride[2]);
+  });
 }
 
 }  // namespace
@@ -279,17 +417,26 @@ Result<CoarseGrid> decode_coarse(const Settings& settings, uint64_t tile, std::s
   const Dims grid = coarsen(dims, geometry.coarse_shift);
   return with_work_type(settings.dtype, [&](auto zero) -> Result<CoarseGrid> {
     using W = decltype(zero);
-    const GridParts parts{grid.count(), sizeof(W)};
-    std::vector<W> value(parts.points);
-    std::vector<Activity> activity(parts.points);
+    Decoder<W> decoder(settings, dims);
+    VARVE_ASSIGN(const Plane<W> plane, decoder.coarse(record, geometry.coarse_shift));
+    const GridParts parts{grid.count(), sizeof(W), plane.special != nullptr};
     CoarseGrid out;
-    out.data.resize(parts.bytes(element_size(settings.dtype)));
-    const Layout layout = grid_layout(grid);
-    Decoder<W> decoder(settings);
-    decoder.target(out.data.data() + parts.elements(), layout, geometry.coarse_shift);
-    VARVE_TRY(decoder.coarse(record, dims, parts.points, value.data(), activity.data()));
-    std::memcpy(out.data.data(), value.data(), parts.activity());
-    std::memcpy(out.data.data() + parts.activity(), activity.data(), parts.points * sizeof(Activity));
+    out.data.resize(parts.patches() + decoder.patches().size() * sizeof(Patch));
+    std::byte* data = out.data.data();
+    size_t to = 0;
+    const size_t m = grid.n[2];
+    for_each_row(grid, [&](size_t item, size_t z, size_t y) {
+      const ptrdiff_t at = plane.strides.at(item, z, y);
+      std::memcpy(data + to * sizeof(W), plane.value + at, m * sizeof(W));
+      std::memcpy(data + parts.activity() + to, plane.activity + at, m);
+      if (plane.special != nullptr) {
+        std::memcpy(data + parts.marks() + to, plane.special + at, m);
+      }
+      to += m;
+    });
+    if (!decoder.patches().empty()) {
+      std::memcpy(data + parts.patches(), decoder.patches().data(), decoder.patches().size() * sizeof(Patch));
+    }
     return out;
   });
 }
@@ -306,22 +453,25 @@ Status decode_brick(const Settings& settings, uint64_t brick, const CoarseGrid& 
   const size_t size = element_size(settings.dtype);
   return with_work_type(settings.dtype, [&](auto zero) -> Status {
     using W = decltype(zero);
-    const GridParts parts{grid.count(), sizeof(W)};
-    if (coarse.data.size() != parts.bytes(size)) {
+    const GridParts parts{grid.count(), sizeof(W), !settings.specials.empty()};
+    if (coarse.data.size() < parts.patches() || (coarse.data.size() - parts.patches()) % sizeof(Patch) != 0) {
       return Error{EBADMSG, fmt::format("coarse grid has {} bytes where brick {}'s tile has {}: it is another tile's",
-                                        coarse.data.size(), brick, parts.bytes(size))};
+                                        coarse.data.size(), brick, parts.patches())};
     }
-    const std::byte* elements = coarse.data.data() + parts.elements();
+    const CoarsePoints<W> points = parts.of<W>(coarse.data.data(), grid);
+    const auto patch = [&](const Patch& one) { apply(one, layout, size, out); };
     if (geometry.coarse_shift == 0) {
-      copy_from_grid(elements, grid, origin, layout, size, out);
-      return {};
+      copy_from_grid<W>(Coding<W>(settings), points, origin, layout, out);
+    } else {
+      Decoder<W> decoder(settings, layout.dims);
+      LevelMemory<W>& memory = Decoder<W>::memory();
+      const Plane<W> window = coarse_window<W>(points, origin, coarsen(layout.dims, geometry.coarse_shift), memory);
+      VARVE_TRY(decoder.brick(window, levels, finest, layout, out));
+      std::for_each(decoder.patches().begin(), decoder.patches().end(), patch);
     }
-    copy_coarse_points(elements, grid, origin, layout, size, out);
-    const CoarseWindow<W> window(coarse.data.data(), coarse.data.data() + parts.activity(), grid, origin,
-                                 coarsen(layout.dims, geometry.coarse_shift));
-    Decoder<W> decoder(settings);
-    decoder.target(out, layout, 0);
-    return decoder.brick(window, layout.dims, levels, finest);
+    for_patches_of(std::span(coarse.data).subspan(parts.patches()), grid, origin, layout.dims, geometry.coarse_shift,
+                   patch);
+    return {};
   });
 }
 

@@ -29,6 +29,7 @@ class ByteWriter {
   }
   void put_bytes(std::span<const std::byte> data) { bytes_.insert(bytes_.end(), data.begin(), data.end()); }
 
+  void reserve(size_t size) { bytes_.reserve(size); }
   size_t size() const { return bytes_.size(); }
   Bytes take() { return std::move(bytes_); }
 
@@ -92,37 +93,50 @@ class ByteReader {
 class BitWriter {
  public:
   void clear() {
-    bytes_.clear();
+    size_ = 0;
     held_ = 0;
     count_ = 0;
   }
+  /// Room for `bits` more without a check.
+  void reserve(size_t bits) {
+    const size_t wanted = size_ + bits / 8 + 16;
+    if (bytes_.size() < wanted) {
+      bytes_.resize(std::max(wanted, 2 * bytes_.size()));
+    }
+  }
   /// `count` <= 64 low bits of `value`; bits above them must be zero.
   void put(uint64_t value, unsigned count) {
+    reserve(count);
+    put_reserved(value, count);
+  }
+  void put_reserved(uint64_t value, unsigned count) {
     if (count > 32) {
-      put(value & 0xffffffffU, 32);
+      put_reserved(value & 0xffffffffU, 32);
       value >>= 32;
       count -= 32;
     }
     held_ |= value << count_;
     count_ += count;
-    while (count_ >= 8) {
-      bytes_.push_back(static_cast<std::byte>(held_));
-      held_ >>= 8;
-      count_ -= 8;
+    if (count_ >= 32) {
+      std::memcpy(bytes_.data() + size_, &held_, 4);
+      size_ += 4;
+      held_ >>= 32;
+      count_ -= 32;
     }
   }
   /// Pads the last byte with zeros.
-  const Bytes& finish() {
-    if (count_ > 0) {
-      bytes_.push_back(static_cast<std::byte>(held_));
-      held_ = 0;
-      count_ = 0;
-    }
-    return bytes_;
+  std::span<const std::byte> finish() {
+    reserve(0);
+    std::memcpy(bytes_.data() + size_, &held_, sizeof held_);
+    size_ += (count_ + 7) / 8;
+    held_ = 0;
+    count_ = 0;
+    return std::span(bytes_).first(size_);
   }
 
  private:
   Bytes bytes_;
+  size_t size_ = 0;
   uint64_t held_ = 0;
   unsigned count_ = 0;
 };
@@ -136,15 +150,8 @@ class BitReader {
       const uint64_t low = get(32);
       return low | get(count - 32) << 32;
     }
-    while (count_ < count) {
-      uint64_t byte = 0;
-      if (next_ < data_.size()) {
-        byte = static_cast<uint64_t>(data_[next_++]);
-      } else {
-        failed_ = true;
-      }
-      held_ |= byte << count_;
-      count_ += 8;
+    if (count_ < count) {
+      refill(count);
     }
     const uint64_t value = held_ & ((uint64_t{1} << count) - 1);
     held_ >>= count;
@@ -155,9 +162,28 @@ class BitReader {
   bool failed() const { return failed_; }
   /// Everything was read, but for the zeros that pad the last byte.
   bool at_end() const { return next_ == data_.size() && count_ < 8 && held_ == 0; }
-  size_t bytes_read() const { return next_; }
 
  private:
+  void refill(unsigned count) {
+    if (data_.size() - next_ >= 4) {
+      uint32_t word = 0;
+      std::memcpy(&word, data_.data() + next_, sizeof word);
+      held_ |= uint64_t{word} << count_;
+      next_ += 4;
+      count_ += 32;
+      return;
+    }
+    while (count_ < count) {
+      uint64_t byte = 0;
+      if (next_ < data_.size()) {
+        byte = static_cast<uint64_t>(data_[next_++]);
+      } else {
+        failed_ = true;
+      }
+      held_ |= byte << count_;
+      count_ += 8;
+    }
+  }
   std::span<const std::byte> data_;
   size_t next_ = 0;
   uint64_t held_ = 0;

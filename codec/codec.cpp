@@ -19,6 +19,15 @@ Result<ArrayCodec> ArrayCodec::plan(const ArraySpec& spec, const ReadBox& read) 
   return ArrayCodec(std::make_shared<const State>(State{std::move(settings)}));
 }
 
+Result<EncodedArray> ArrayCodec::encode_array(const ArraySpec& spec, const ReadBox& read) {
+  if (spec.shape.size() <= kMaxRank && element_count(spec.shape) > kEncodeWhole) {
+    return Error{EINVAL, fmt::format("array has more than {} elements; plan it and encode its tiles", kEncodeWhole)};
+  }
+  VARVE_ASSIGN(WholeArray whole, codec::encode_array(spec, read));
+  return EncodedArray{ArrayCodec(std::make_shared<const State>(State{std::move(whole.settings)})),
+                      std::move(whole.tiles)};
+}
+
 Result<ArrayCodec> ArrayCodec::parse(std::span<const std::byte> header) {
   VARVE_ASSIGN(Settings settings, read_header(header));
   return ArrayCodec(std::make_shared<const State>(State{std::move(settings)}));

@@ -24,6 +24,8 @@ struct ArraySpec {
   /// Bit patterns (host byte order, zero-extended) of declared missing values: they come back bit for bit and do not
   /// count in the range of a relative bound.
   std::vector<uint64_t> fill_values;
+  /// All elements, C order, host byte order, where they are in memory: saves reading them. May be empty.
+  std::span<const std::byte> elements;
 };
 
 /// Copies the elements of `box` into `out`: C order, host byte order, element_count(box.shape) elements.
@@ -48,6 +50,8 @@ struct CodecInfo {
   std::string method;       ///< e.g. "interp zyx cubic", for people
 };
 
+struct EncodedArray;
+
 /// Immutable; every const member may be called from any number of threads at once.
 class ArrayCodec {
  public:
@@ -55,6 +59,11 @@ class ArrayCodec {
   /// predicting along, and the entropy tables. Errors: EINVAL (rank over 32, element count over 2^62, bad dtype), or
   /// what `read` returned.
   static Result<ArrayCodec> plan(const ArraySpec& spec, const ReadBox& read);
+
+  /// plan() and encode_tile() of every tile at once, in less time than one after the other; for arrays of at most
+  /// kEncodeWhole elements. Errors: as plan(), and EINVAL for a larger array.
+  static constexpr uint64_t kEncodeWhole = uint64_t{1} << 20;
+  static Result<EncodedArray> encode_array(const ArraySpec& spec, const ReadBox& read);
 
   /// Restores a codec from header(). Never trusts its input: EBADMSG with a sentence if it is not well-formed.
   static Result<ArrayCodec> parse(std::span<const std::byte> header);
@@ -101,6 +110,11 @@ class ArrayCodec {
   struct State;
   explicit ArrayCodec(std::shared_ptr<const State> state) : state_(std::move(state)) {}
   std::shared_ptr<const State> state_;
+};
+
+struct EncodedArray {
+  ArrayCodec codec;
+  std::vector<std::vector<Record>> tiles;  ///< as encode_tile() gives them
 };
 
 /// Opaque bytes: Zstandard, or stored as they are when that is no larger. Worst case: input + 16 bytes.

@@ -1,5 +1,5 @@
 // Elements of every type as values to work with. Work types: float for f32, double for f64, int32_t for types of one
-// and two bytes (f16 by an order-preserving map to integers), int64_t for integers of four and eight bytes.
+// and two bytes (f16 and bf16 by an order-preserving map to integers), int64_t for integers of four and eight bytes.
 #pragma once
 
 #include <bit>
@@ -19,7 +19,7 @@ inline constexpr bool kIsReal = std::is_floating_point_v<W>;
 template <typename W>
 using BitsOf = std::conditional_t<sizeof(W) == 4, uint32_t, uint64_t>;
 
-/// f16 bits <-> integers in the order of the values. Any 16 bits map; the map is one to one.
+/// f16 and bf16 bits <-> integers in the order of the values. Any 16 bits map; the map is one to one.
 constexpr int32_t half_to_order(uint16_t bits) {
   const int32_t magnitude = bits & 0x7fff;
   return magnitude == bits ? magnitude : -magnitude - 1;
@@ -64,6 +64,8 @@ ElementRange<W> range_of(DType type) {
         return {16, false, 0, 65535};
       case DType::f16:
         return {16, true, -0x7bff - 1, 0x7bff};  // the largest finite values
+      case DType::bf16:
+        return {16, true, -0x7f7f - 1, 0x7f7f};
       default:
         return {16, true, -32768, 32767};
     }
@@ -126,6 +128,7 @@ void load_row(DType type, const std::byte* p, size_t stride, size_t m, W* out) {
       case DType::u16:
         return load_each<W, uint16_t>(p, stride, m, out, plain);
       case DType::f16:
+      case DType::bf16:
         return load_each<W, uint16_t>(p, stride, m, out, half_to_order);
       default:
         return load_each<W, int16_t>(p, stride, m, out, plain);
@@ -158,7 +161,7 @@ void store_row(DType type, const W* v, size_t m, std::byte* p, size_t stride) {
   } else if constexpr (sizeof(W) == 4) {
     if (type == DType::u8 || type == DType::i8) {
       store_each<uint8_t>(v, m, p, stride, [](W value) { return static_cast<uint8_t>(value); });
-    } else if (type == DType::f16) {
+    } else if (type == DType::f16 || type == DType::bf16) {
       store_each<uint16_t>(v, m, p, stride, order_to_half);
     } else {
       store_each<uint16_t>(v, m, p, stride, [](W value) { return static_cast<uint16_t>(value); });

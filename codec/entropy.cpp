@@ -5,7 +5,8 @@
 namespace varve::codec {
 
 void FrequencyTable::finish() {
-  codable_below = static_cast<unsigned>(std::find(frequency.begin(), frequency.end(), 0) - frequency.begin());
+  codable_below =
+      static_cast<unsigned>(std::find(frequency.begin() + kTokenZero, frequency.end(), 0) - frequency.begin());
   unsigned sum = 0;
   for (unsigned token = 0; token < kTokens; ++token) {
     start[token] = static_cast<uint16_t>(sum);
@@ -16,7 +17,7 @@ void FrequencyTable::finish() {
 unsigned lanes_for(size_t bytes) {
   // A lane's state costs about two bytes beyond the information that it carries: keep all of them under 2 %.
   unsigned lanes = 1;
-  while (lanes < 32 && bytes >= size_t{200} * lanes) {
+  while (lanes < kMaxLanes && bytes >= size_t{200} * lanes) {
     lanes *= 2;
   }
   return lanes;
@@ -26,7 +27,6 @@ void TableSet::finish() {
   constexpr size_t kStride = 256;
   static_assert(kTokens <= kStride);
   encode_.assign(tables_.size() * kStride, 0);
-  reciprocal_.assign(tables_.size() * kStride, 0);
   decode_.resize(tables_.size() * kProbabilityScale);
   uint32_t* slot = decode_.data();
   for (size_t k = 0; k < tables_.size(); ++k) {
@@ -35,7 +35,6 @@ void TableSet::finish() {
       const uint32_t frequency = table.frequency[token];
       if (frequency != 0) {
         encode_[k * kStride + token] = frequency | static_cast<uint32_t>(table.start[token]) << 16;
-        reciprocal_[k * kStride + token] = (uint64_t{1} << 44) / frequency + 1;
       }
       for (uint32_t i = 0; i < frequency; ++i) {
         *slot++ = token | frequency << 8 | i << 20;
@@ -44,8 +43,17 @@ void TableSet::finish() {
   }
 }
 
+std::array<uint8_t, kClassContexts> TableSet::largest_codes(unsigned context_base) const {
+  std::array<uint8_t, kClassContexts> largest{};
+  for (unsigned k = 0; k < kClassContexts && context_base + k < kContexts; ++k) {
+    const unsigned limit = table(context_base + k).codable_below;
+    largest.at(k) = static_cast<uint8_t>(std::max(limit, kTokenZero + 1) - 1 - kTokenZero);
+  }
+  return largest;
+}
+
 RansTables TableSet::look_up(unsigned context_base) const {
-  RansTables out{encode_.data(), reciprocal_.data(), decode_.data(), {}};
+  RansTables out{encode_.data(), decode_.data(), {}};
   for (unsigned k = 0; k < kClassContexts && context_base + k < kContexts; ++k) {
     out.base[k] = table_of_.at(context_base + k);
   }
@@ -61,7 +69,7 @@ void rans_encode(const TableSet& tables, std::span<const Segment> segments, cons
   thread_local Buffer<uint16_t> words;  // filled from its end
   uint16_t* const last = words.reserve(total + 1) + total;
   uint16_t* first = last;
-  std::array<uint32_t, 32> state{};
+  std::array<uint32_t, kMaxLanes> state{};
   state.fill(kRansLow);
   const Kernels& set = kernels();
   size_t end = total;

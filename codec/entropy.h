@@ -6,45 +6,9 @@
 
 #include "codec/bytes.h"
 #include "codec/kernels.h"
-#include "codec/predictor.h"
+#include "codec/tokens.h"
 
 namespace varve::codec {
-
-// A code (zig-zag, unsigned) below 64 is a token of its own. A larger one of n bits is a token for n and the bit after
-// the leading one, and n - 2 raw bits.
-inline constexpr unsigned kTokenEscape = 0;   ///< the element follows in the record's list of exact elements
-inline constexpr unsigned kTokenSpecial = 1;  ///< a missing value, NaN or infinity
-inline constexpr unsigned kTokenZero = 2;     ///< code 0
-inline constexpr unsigned kDirectCodes = 64;
-inline constexpr unsigned kFirstLongToken = kTokenZero + kDirectCodes;
-inline constexpr unsigned kTokens = kFirstLongToken + 2 * 58;
-
-struct Token {
-  uint8_t token;
-  uint8_t extra_bits;
-};
-inline Token token_of(uint64_t code) {
-  if (code < kDirectCodes) {
-    return {static_cast<uint8_t>(kTokenZero + code), 0};
-  }
-  const unsigned bits = static_cast<unsigned>(std::bit_width(code));
-  const auto second = static_cast<unsigned>(code >> (bits - 2) & 1U);
-  return {static_cast<uint8_t>(kFirstLongToken + (bits - 7) * 2 + second), static_cast<uint8_t>(bits - 2)};
-}
-/// Raw bits after a token >= kFirstLongToken.
-inline unsigned extra_bits_of(unsigned token) { return 5 + (token - kFirstLongToken) / 2; }
-inline uint64_t code_of(unsigned token, uint64_t extra) {
-  const unsigned k = token - kFirstLongToken;
-  return (uint64_t{2} | (k & 1U)) << extra_bits_of(token) | extra;
-}
-
-// A context: level group (0, 1, 2, 3 and up), class, context within the class; and one for anchors.
-inline constexpr unsigned kLevelGroups = 4;
-inline constexpr unsigned kAnchorContext = kLevelGroups * 7 * kClassContexts;
-inline constexpr unsigned kContexts = kAnchorContext + 1;
-inline unsigned context_base(unsigned level, unsigned point_class) {
-  return (std::min(level, kLevelGroups - 1) * 7 + point_class - 1) * kClassContexts;
-}
 
 using Counts = std::array<uint32_t, kTokens>;
 
@@ -55,7 +19,6 @@ struct Histogram {
   double bits() const;
 };
 
-inline constexpr unsigned kProbabilityBits = 12;
 inline constexpr unsigned kProbabilityScale = 1U << kProbabilityBits;
 inline constexpr unsigned kMaxTables = 96;
 
@@ -63,7 +26,7 @@ inline constexpr unsigned kMaxTables = 96;
 struct FrequencyTable {
   std::array<uint16_t, kTokens> frequency{};
   std::array<uint16_t, kTokens> start{};
-  unsigned codable_below = 0;     ///< the first token that cannot be coded
+  unsigned codable_below = 0;     ///< the first token from kTokenZero on that cannot be coded
   unsigned implied = kTokenZero;  ///< the token whose frequency is what the others leave
   void finish();
 };
@@ -81,6 +44,8 @@ class TableSet {
   bool empty() const { return tables_.empty(); }
   size_t size() const { return tables_.size(); }
   const FrequencyTable& table(unsigned context) const { return tables_[table_of_[context]]; }
+  /// By context of a segment: up to here, every token from kTokenZero on can be coded; less kTokenZero.
+  std::array<uint8_t, kClassContexts> largest_codes(unsigned context_base) const;
   /// Bits that the histogram's tokens take in these tables, without raw bits and lists.
   double bits(const Histogram& histogram) const;
   /// What the coder looks up for a segment.
@@ -91,12 +56,11 @@ class TableSet {
   std::vector<FrequencyTable> tables_;
   std::array<uint8_t, kContexts> table_of_{};
   std::vector<uint32_t> encode_;  // as in RansTables
-  std::vector<uint64_t> reciprocal_;
   std::vector<uint32_t> decode_;
 };
 
-/// A run of tokens coded together: the points of one class, or a tile's anchors. `context_base` plus the entries of the
-/// list of contexts give the context.
+/// A run of tokens coded together: points of one class, flags of its groups, or a tile's anchors. `context_base` plus
+/// the entries of the list of contexts give the context.
 struct Segment {
   unsigned context_base;
   size_t count;
@@ -118,7 +82,7 @@ class RansDecoder {
   bool finished() const;
 
  private:
-  std::array<uint32_t, 32> state_{};
+  std::array<uint32_t, kMaxLanes> state_{};
   unsigned lanes_ = 0;
   RansInput input_{nullptr, nullptr, false};
 };

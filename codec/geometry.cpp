@@ -1,5 +1,7 @@
 #include "codec/geometry.h"
 
+#include <cstring>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -234,6 +236,32 @@ Layout Geometry::layout(const Box& box, const Box& container) const {
     out.batch_offset = std::move(next);
   }
   return out;
+}
+
+void copy_box(const Extents& shape, const std::byte* array, const Box& box, size_t size, std::byte* out) {
+  const size_t rank = shape.size();
+  if (rank == 0 || box.shape == shape) {
+    std::memcpy(out, array, element_count(box.shape) * size);
+    return;
+  }
+  // Runs along the last axis.
+  const uint64_t run = box.shape[rank - 1];
+  Extents index(rank, 0);
+  while (true) {
+    uint64_t at = 0;
+    for (size_t axis = 0; axis < rank; ++axis) {
+      at = at * shape[axis] + box.origin[axis] + index[axis];
+    }
+    std::memcpy(out, array + at * size, run * size);
+    out += run * size;
+    size_t axis = rank - 1;
+    while (axis > 0 && ++index[axis - 1] == box.shape[axis - 1]) {
+      index[--axis] = 0;
+    }
+    if (axis == 0) {
+      return;
+    }
+  }
 }
 
 }  // namespace varve::codec

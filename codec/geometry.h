@@ -55,6 +55,9 @@ struct Geometry {
   Dims dims_of(const Box& box) const;
 };
 
+/// Copies the elements of `box` from an array of `shape` in C order; `size`: bytes of an element.
+void copy_box(const Extents& shape, const std::byte* array, const Box& box, size_t size, std::byte* out);
+
 /// Every 2^shift-th point of `dims`.
 inline Dims coarsen(const Dims& dims, unsigned shift) {
   Dims out = dims;

@@ -9,13 +9,14 @@ namespace varve::codec {
 
 namespace {
 
-constexpr uint8_t kVersion = 1;
+constexpr uint8_t kVersion = 2;
 
 constexpr unsigned kSchemeMask = 3;
 constexpr unsigned kLinear = 4;
 constexpr unsigned kExceeds = 8;
 constexpr unsigned kTiny = 16;
 constexpr unsigned kHasRange = 32;
+constexpr unsigned kFinerCoarse = 64;
 
 Error bad(std::string_view what) {
   return {EBADMSG, fmt::format("header of an array: {}; restore it from a copy", what)};
@@ -55,7 +56,8 @@ Bytes write_header(const Settings& settings) {
   out.put_u8(static_cast<uint8_t>(settings.dtype));
   out.put_u8(static_cast<uint8_t>(static_cast<unsigned>(settings.scheme) | (settings.cubic ? 0U : kLinear) |
                                   (settings.bound_exceeds_range ? kExceeds : 0U) |
-                                  (geometry.coarse_shift == 0 ? kTiny : 0U) | (has_range ? kHasRange : 0U)));
+                                  (geometry.coarse_shift == 0 ? kTiny : 0U) | (has_range ? kHasRange : 0U) |
+                                  (settings.schedule == 1 ? kFinerCoarse : 0U)));
   out.put_u8(static_cast<uint8_t>(settings.bound.mode));
   out.put_varint(geometry.shape.size());
   for (const uint64_t extent : geometry.shape) {
@@ -101,11 +103,12 @@ Result<Settings> read_header(std::span<const std::byte> header) {
   const size_t size = element_size(made.dtype);
   const unsigned flags = in.get_u8();
   const unsigned mode = in.get_u8();
-  if (size == 0 || flags >= 64 || (flags & kSchemeMask) > 2 || mode > 2) {
+  if (size == 0 || flags >= 128 || (flags & kSchemeMask) > 2 || mode > 2) {
     return bad("its element type, flags or bound mode are unknown");
   }
   made.scheme = static_cast<Scheme>(flags & kSchemeMask);
   made.cubic = (flags & kLinear) == 0;
+  made.schedule = (flags & kFinerCoarse) != 0 ? 1 : 0;
   made.bound_exceeds_range = (flags & kExceeds) != 0;
   made.geometry.coarse_shift = (flags & kTiny) != 0 ? 0 : 3;
   made.bound.mode = static_cast<BoundMode>(mode);
@@ -142,7 +145,6 @@ Result<Settings> read_header(std::span<const std::byte> header) {
   if (in.failed() || in.left() != 0) {
     return bad("its length is wrong");
   }
-  made.make_contexts();
   return made;
 }
 

@@ -1,61 +1,150 @@
-// The loops that take the codec's time, as tables of functions: a portable set, and sets built for wider vectors,
-// chosen at run time. All sets give the same bits (tests/codec/kernels_test.cpp): no set contracts a * b + c or
-// reorders sums.
+// The loops that take the codec's time, as tables of functions: a portable set, and the same source compiled for wider
+// vectors, chosen at run time. All sets give the same bits (tests/codec/kernels_test.cpp): no set contracts a * b + c
+// or reorders sums.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "codec/element.h"
+
 namespace varve::codec {
 
-/// The four points along one axis that predict row element i: a[i], b[i], c[i], d[i]; their weights in sixteenths.
-/// A pointer whose weight is 0 may repeat another.
-template <typename T>
-struct AxisTerm {
-  const T* a;
-  const T* b;
-  const T* c;
-  const T* d;
-  int wa, wb, wc, wd;
+/// Rows that kernels write may be overrun by so many bytes; buffers have as much room after their last row.
+inline constexpr size_t kSlackBytes = 64;
+
+/// Where rows of points lie: items (of batch axes), slabs (z), rows (y); points of a row are adjacent.
+struct Strides {
+  ptrdiff_t item = 0;
+  ptrdiff_t slab = 0;
+  ptrdiff_t row = 0;
+  ptrdiff_t at(size_t i, size_t z, size_t y) const {
+    return static_cast<ptrdiff_t>(i) * item + static_cast<ptrdiff_t>(z) * slab + static_cast<ptrdiff_t>(y) * row;
+  }
 };
 
-/// A row to quantize. Codes are zig-zagged; `limit`: the first that is too large for a plain token (at most 64).
+/// The points, one step in a class's odd axis away, that predict it. Along z and y, `first` <= index < `last` exist;
+/// along x every row has one point before it and two after it (extrapolated where there is none).
 template <typename T>
-struct QuantizeJob {
-  const T* x;
-  const T* prediction;
-  size_t count;
-  T quantum;
-  T reciprocal;
-  T bound;
-  uint32_t limit;
-  uint8_t* tokens;
-  uint16_t* activity;
-  T* value;
+struct Source {
+  T* at = nullptr;  ///< null: the class is not odd along this axis
+  Strides strides;
+  ptrdiff_t first = 0;
+  ptrdiff_t last = 0;
+};
+
+/// The points of one class of one level.
+struct ClassShape {
+  size_t items = 0;
+  size_t slabs = 0;
+  size_t rows = 0;
+  size_t count = 0;  ///< points of a row
+  size_t points() const { return items * slabs * rows * count; }
 };
 
 template <typename T>
-struct RowKernels {
-  /// 16 times one axis' prediction.
-  void (*axis)(const AxisTerm<T>& term, size_t count, T* out);
-  /// The mean of `terms` axes (0 to 2) and, last, of `line` unless null (what `axis` gave): 1 to 3 in all.
-  void (*predict)(const AxisTerm<T>* term, unsigned terms, const T* line, size_t count, T* out);
-  /// False: some element needs the general path; the outputs are then meaningless.
-  bool (*quantize)(const QuantizeJob<T>& job);
-  /// False: some token is not a plain one; the outputs are then meaningless.
-  bool (*dequantize)(const T* prediction, const uint8_t* tokens, size_t count, T quantum, T* value, uint16_t* activity);
-  /// out[i] = the element at 2 i of `from`, which need not be aligned.
-  void (*every_second)(const std::byte* from, size_t count, T* out);
-  /// out (not aligned): even[0], odd[0], even[1], ... `count` in all.
-  void (*interleave)(const T* even, const T* odd, size_t count, std::byte* out);
+struct ClassJob {
+  ClassShape shape;
+  Source<const T> source[3];  // NOLINT(modernize-avoid-c-arrays): z, y, x
+  bool one_sided = false;     ///< the last point of a row has nothing after it along x
+  bool has_left = false;      ///< the point before it has one before itself
+  bool cubic = true;
+  bool pads = false;     ///< rows of `value` get points before and after them
+  T* value = nullptr;    ///< what the points decode to, as far as predictions see it
+  Strides strides;       ///< of `value`
+  T* scratch = nullptr;  ///< room for four rows, each with slack
+};
+
+/// What the contexts of a class are made from: activities (0 to kMaxActivity) or marks of special points (0 or 1), at
+/// the places that predict it.
+struct ContextJob {
+  ClassShape shape;
+  Source<const uint8_t> activity[3];  // NOLINT(modernize-avoid-c-arrays)
+  Source<const uint8_t> special[3];   // NOLINT(modernize-avoid-c-arrays)
+  bool has_special = false;
+  uint8_t* contexts = nullptr;  ///< of all points in order, and slack
+};
+
+/// Activities of a class, and marks of its special points (`special` null: none), from its tokens; rows with the points
+/// before and after them.
+struct MarkJob {
+  ClassShape shape;
+  const uint8_t* tokens = nullptr;      ///< and slack
+  const uint8_t* thresholds = nullptr;  ///< kMaxActivity of them: see Thresholds
+  uint8_t* activity = nullptr;
+  uint8_t* special = nullptr;
+  Strides strides;
+};
+
+/// Integer residuals: bits of T above the element's, and how those are extended.
+struct IntegerWidth {
+  unsigned unused = 0;
+  bool is_signed = true;
+};
+
+template <typename T>
+struct EncodeJob : ClassJob<T> {
+  const T* x = nullptr;                 ///< the class's first element; elements of a row are 2 apart
+  const size_t* item_offset = nullptr;  ///< of each item, in elements
+  Strides x_strides;                    ///< item unused
+  const T* x_end = nullptr;             ///< nothing at or after it may be read
+  T quantum{}, reciprocal{}, bound{};   ///< codes: see quantize()
+  IntegerWidth width;
+  const T* special = nullptr;  ///< values whose token is kTokenSpecial, by their bits
+  size_t specials = 0;
+  uint8_t* tokens = nullptr;  ///< of all points in order, and slack
+  uint32_t* exact = nullptr;  ///< numbers of the points whose token is kTokenExact
+  size_t exact_count = 0;
+  uint64_t* wide = nullptr;  ///< codes of the points whose token is wide
+  size_t wide_count = 0;
+};
+
+template <typename T>
+struct DecodeJob : ClassJob<T> {
+  const uint8_t* tokens = nullptr;  ///< null: all codes are 0; else of all points in order, and slack
+  /// With wide tokens: the codes of all points in order, and slack; else null.
+  const BitsOf<T>* codes = nullptr;
+  const T* exact = nullptr;  ///< for each kTokenExact
+  T quantum{};
+  IntegerWidth width;
+};
+
+/// What some elements tell of their range; -0 and +0 are equal.
+template <typename T>
+struct Extremes {
+  uint64_t counted = 0;
+  bool all_finite = true;
+  T low{};
+  T high{};
+  uint64_t low_count = 0;
+  uint64_t high_count = 0;
+  T second_low{};   ///< the least above low; `high` if there is none
+  T second_high{};  ///< the greatest below high; `low` if there is none
+};
+
+template <typename T>
+struct TypedKernels {
+  void (*encode_codes)(EncodeJob<T>& job);  ///< null for integers
+  void (*encode_residuals)(EncodeJob<T>& job);
+  void (*decode_codes)(const DecodeJob<T>& job);  ///< null for integers
+  void (*decode_residuals)(const DecodeJob<T>& job);
+  /// out[i] = from[2 i]; reads nothing at or after `end`.
+  void (*every_second)(const T* from, const T* end, size_t count, T* out);
+  /// out = even[0], odd[0], even[1], ..., `count` in all; nothing after it is written.
+  void (*interleave)(const T* even, const T* odd, size_t count, T* out);
+  /// Gives the points before and after a row of class points (see Source).
+  void (*pad_row)(T* row, size_t count);
+  /// Of elements that are finite and none of `fills` (by their bits). The seconds and counts are left alone where low
+  /// is above `known_low` and high below `known_high`.
+  void (*extremes)(const T* x, size_t count, const T* fills, size_t fill_count, T known_low, T known_high,
+                   Extremes<T>& out);
 };
 
 /// What the rANS coder looks up. A context k of a segment has table base[k].
 struct RansTables {
-  const uint32_t* encode;      ///< [table * 256 + token]: frequency | start << 16
-  const uint64_t* reciprocal;  ///< [table * 256 + token]: floor(x / frequency) = x * reciprocal >> 44
-  const uint32_t* decode;      ///< [table * 4096 + slot]: token | frequency << 8 | (slot - start) << 20
-  uint32_t base[16];           // NOLINT(modernize-avoid-c-arrays)
+  const uint32_t* encode;  ///< [table * 256 + token]: frequency | start << 16
+  const uint32_t* decode;  ///< [table << bits | slot]: token | frequency << 8 | (slot - start) << 20
+  uint32_t base[16];       // NOLINT(modernize-avoid-c-arrays)
 };
 
 /// Where a decoder is in its words.
@@ -67,18 +156,19 @@ struct RansInput {
 
 struct Kernels {
   const char* name;
-  RowKernels<float> f32;
-  RowKernels<double> f64;
-  /// sums[i] += a[i] + 2 (b[i] + c[i]) + d[i]
-  void (*add_activity)(const uint16_t* a, const uint16_t* b, const uint16_t* c, const uint16_t* d, size_t count,
-                       uint16_t* sums);
-  /// The largest of the sums, at least.
-  unsigned (*any)(const uint16_t* sums, size_t count);
-  /// out[i] = how many of the 11 thresholds sums[i] reaches; sums below 2^15.
-  void (*contexts)(const int16_t* thresholds, const uint16_t* sums, size_t count, uint8_t* out);
-  void (*interleave16)(const uint16_t* even, const uint16_t* odd, size_t count, uint16_t* out);
+  TypedKernels<float> f32;
+  TypedKernels<double> f64;
+  TypedKernels<int32_t> i32;
+  TypedKernels<int64_t> i64;
+  void (*contexts)(const ContextJob& job);
+  void (*mark)(const MarkJob& job);
+  /// Whether a byte is below `low` or at or above `high`.
+  bool (*any_outside)(const uint8_t* bytes, size_t count, uint8_t low, uint8_t high);
+  /// Whether some token less kTokenZero, as a byte, is above limits[its context]; 16 limits.
+  bool (*any_beyond)(const uint8_t* tokens, const uint8_t* contexts, const uint8_t* limits, size_t count);
+  void (*interleave8)(const uint8_t* even, const uint8_t* odd, size_t count, uint8_t* out);
   /// Encodes a segment from its end on; words go before `words_end`; returns where they begin. `lanes`: a power of two,
-  /// at most 32.
+  /// at most 64.
   uint16_t* (*rans_encode)(const RansTables& tables, const uint8_t* tokens, const uint8_t* contexts, size_t count,
                            unsigned lanes, uint32_t* state, uint16_t* words_end);
   void (*rans_decode)(const RansTables& tables, const uint8_t* contexts, size_t count, unsigned lanes, uint32_t* state,
@@ -86,6 +176,21 @@ struct Kernels {
 };
 
 inline constexpr uint32_t kRansLow = 1U << 16;
+inline constexpr unsigned kProbabilityBits = 11;
+inline constexpr unsigned kMaxLanes = 64;
+
+template <typename T>
+const TypedKernels<T>& typed(const Kernels& set) {
+  if constexpr (sizeof(T) == 4 && T(1) / 2 != 0) {
+    return set.f32;
+  } else if constexpr (T(1) / 2 != 0) {
+    return set.f64;
+  } else if constexpr (sizeof(T) == 4) {
+    return set.i32;
+  } else {
+    return set.i64;
+  }
+}
 
 /// The set in use: the widest that this CPU has, unless use_kernels() chose another.
 const Kernels& kernels();

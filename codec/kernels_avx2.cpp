@@ -1,10 +1,10 @@
 // Compiled with -mavx2; run only where the CPU has it.
-#include "codec/kernels_rows.h"
+#define VARVE_VECTOR_BYTES 32
+#include "codec/kernels_set.h"
 
 namespace varve::codec {
 
 extern const Kernels kAvx2Kernels;
-const Kernels kAvx2Kernels = {"avx2",       kRows<float>, kRows<double>,     add_activity_row, any_of_row,
-                              contexts_row, zip16,        rans_encode_plain, rans_decode_plain};
+const Kernels kAvx2Kernels = make_kernels("avx2");
 
 }  // namespace varve::codec

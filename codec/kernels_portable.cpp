@@ -1,9 +1,9 @@
-#include "codec/kernels_rows.h"
+#define VARVE_VECTOR_BYTES 16
+#include "codec/kernels_set.h"
 
 namespace varve::codec {
 
 extern const Kernels kPortableKernels;
-const Kernels kPortableKernels = {"portable",   kRows<float>, kRows<double>,     add_activity_row, any_of_row,
-                                  contexts_row, zip16,        rans_encode_plain, rans_decode_plain};
+const Kernels kPortableKernels = make_kernels("portable");
 
 }  // namespace varve::codec

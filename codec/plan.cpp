@@ -3,16 +3,20 @@
 
 #include <cmath>
 
+#include "codec/element.h"
+#include "codec/estimate.h"
+#include "codec/plan.h"
 #include "codec/scan.h"
-#include "codec/settings.h"
 
 namespace varve::codec {
 
 namespace {
 
-constexpr uint64_t kTrialElements = uint64_t{1} << 16;
-constexpr uint64_t kSampleElements = uint64_t{1} << 20;  ///< arrays up to here build their tables from every point
-constexpr uint64_t kSampleTiles = 4;
+constexpr uint64_t kRegions = 4;  ///< of larger arrays
+constexpr uint64_t kRegionElements = uint64_t{1} << 15;
+constexpr uint64_t kTrialFrom = uint64_t{1} << 20;  ///< larger arrays afford trials, on so many elements:
+constexpr uint64_t kTrialElements = uint64_t{1} << 18;
+constexpr uint64_t kSureElements = uint64_t{1} << 14;  ///< up to here, whether data was decoded once is tried out
 
 Status check_spec(const ArraySpec& spec) {
   if (element_size(spec.dtype) == 0) {
@@ -59,45 +63,12 @@ Box middle(const Extents& shape, uint64_t limit) {
   return box;
 }
 
-/// Sets of axes worth trying: the last three longer than 1 first, then what is left of the last four.
-std::vector<std::vector<uint8_t>> axis_choices(const Extents& shape) {
-  std::vector<uint8_t> axes;
-  for (size_t axis = 0; axis < shape.size(); ++axis) {
-    if (shape[axis] > 1) {
-      axes.push_back(static_cast<uint8_t>(axis));
-    }
-  }
-  if (axes.empty() && !shape.empty()) {
-    axes.push_back(static_cast<uint8_t>(shape.size() - 1));
-  }
-  if (axes.size() > 4) {
-    axes.erase(axes.begin(), axes.end() - 4);
-  }
-  std::vector<std::vector<uint8_t>> choices;
-  for (size_t size = std::min<size_t>(3, axes.size()); size > 0; --size) {
-    for (unsigned set = (1U << axes.size()); set-- > 1;) {
-      std::vector<uint8_t> choice;
-      for (size_t k = 0; k < axes.size(); ++k) {
-        if ((set >> k & 1U) != 0) {
-          choice.push_back(axes[k]);
-        }
-      }
-      if (choice.size() == size) {
-        choices.push_back(std::move(choice));
-      }
-    }
-  }
-  if (choices.empty()) {
-    choices.emplace_back();
-  }
-  return choices;
-}
-
 class Planner {
  public:
   Planner(const ArraySpec& spec, const ReadBox& read) : spec_(spec), read_(read) {}
 
-  Result<Settings> run() {
+  /// All but the tables.
+  Result<Plan> run() {
     VARVE_TRY(check_spec(spec_));
     base_.dtype = spec_.dtype;
     const bool lossy_type = spec_.dtype == DType::f32 || spec_.dtype == DType::f64;
@@ -105,15 +76,14 @@ class Planner {
     choices_ = axis_choices(spec_.shape);
     if (element_count(spec_.shape) == 0) {
       base_.geometry = Geometry::make(spec_.shape, choices_[0]);
-      return base_;
+      return Plan{std::move(base_), {}, {}};
     }
-    VARVE_ASSIGN(scan_, scan_array(spec_, read_));
+    VARVE_TRY(read_whole());
+    VARVE_ASSIGN(scan_, whole_.empty() ? scan_array(spec_, read_) : scan_array(spec_, whole_));
     set_specials();
     set_bound();
-    VARVE_TRY(read_trial());
-    choose();
-    VARVE_TRY(build_tables());
-    return base_;
+    VARVE_TRY(choose());
+    return Plan{std::move(base_), whole_, std::move(memory_)};
   }
 
  private:
@@ -159,201 +129,198 @@ class Planner {
     }
   }
 
-  Status read_trial() {
-    const Box box = middle(spec_.shape, kTrialElements);
-    trial_shape_ = box.shape;
-    trial_.resize(element_count(box.shape) * element_size(spec_.dtype));
-    return read_(box, trial_.data());
+  /// A small array is read once.
+  Status read_whole() {
+    if (!spec_.elements.empty()) {
+      whole_ = spec_.elements;
+    } else if (element_count(spec_.shape) <= kWholeElements) {
+      memory_.resize(element_count(spec_.shape) * element_size(spec_.dtype));
+      VARVE_TRY(read_({Extents(spec_.shape.size(), 0), spec_.shape}, memory_.data()));
+      whole_ = memory_;
+    }
+    return {};
   }
 
-  /// Settings for the trial box as an array by itself.
-  Settings on_trial(Scheme scheme, const std::vector<uint8_t>& axes, bool cubic) const {
+  /// Regions to look at: all of an array in memory, else some boxes across it.
+  Status read_regions() {
+    const Extents& shape = spec_.shape;
+    const size_t size = element_size(spec_.dtype);
+    if (!whole_.empty() && reinterpret_cast<uintptr_t>(whole_.data()) % size == 0) {
+      boxes_.push_back({Extents(shape.size(), 0), shape});
+      regions_.push_back(whole_);
+      return {};
+    }
+    for (uint64_t part = 1; part <= kRegions; ++part) {
+      Box box = middle(shape, part == 1 ? kTrialElements : kRegionElements);
+      for (size_t axis = 0; axis < shape.size(); ++axis) {
+        box.origin[axis] = (shape[axis] - box.shape[axis]) * part / (kRegions + 1);
+      }
+      Bytes& data = region_memory_.emplace_back(element_count(box.shape) * size);
+      VARVE_TRY(read_(box, data.data()));
+      boxes_.push_back(std::move(box));
+      regions_.push_back(data);
+    }
+    return {};
+  }
+
+  template <typename W>
+  std::vector<Region<W>> regions_as(std::vector<std::vector<W>>& memory) const {
+    std::vector<Region<W>> out;
+    for (size_t k = 0; k < boxes_.size(); ++k) {
+      if constexpr (kIsReal<W>) {
+        out.push_back({boxes_[k], reinterpret_cast<const W*>(regions_[k].data())});
+      } else {
+        auto& values = memory.emplace_back(element_count(boxes_[k].shape));
+        load_row<W>(spec_.dtype, regions_[k].data(), 1, values.size(), values.data());
+        out.push_back({boxes_[k], values.data()});
+      }
+    }
+    return out;
+  }
+
+  /// Choices by their estimates, best first.
+  std::vector<AxisEstimate> estimates(Scheme scheme) const {
+    Settings settings = base_;
+    settings.scheme = scheme;
+    return with_work_type(spec_.dtype, [&](auto zero) {
+      using W = decltype(zero);
+      std::vector<std::vector<W>> memory;
+      return estimate_axes<W>(settings, spec_.shape, regions_as<W>(memory));
+    });
+  }
+
+  Settings with(Scheme scheme, const AxisEstimate& choice) const {
     Settings made = base_;
     made.scheme = scheme;
-    made.cubic = cubic;
-    made.geometry = Geometry::make(trial_shape_, axes);
-    made.make_contexts();
+    made.cubic = choice.cubic;
+    made.geometry = Geometry::make(spec_.shape, choice.axes);
     return made;
   }
 
-  Tally try_out(const Settings& settings) const {
-    Tally tally;
-    for (uint64_t tile = 0; tile < settings.geometry.tile_count(); ++tile) {
-      tally_tile(settings, tile, tile_of_trial(settings.geometry, tile).data(), 1, tally);
-    }
-    return tally;
-  }
-
-  Bytes tile_of_trial(const Geometry& geometry, uint64_t tile) const {
-    const Box box = geometry.tile_box(tile);
-    if (box.shape == trial_shape_) {
-      return trial_;
-    }
-    const size_t size = element_size(spec_.dtype);
-    Bytes out;
-    out.reserve(element_count(box.shape) * size);
-    // A tile's elements in C order: runs along the last axis.
-    const size_t rank = box.shape.size();
-    const uint64_t run = box.shape[rank - 1];
-    Extents index(rank, 0);
-    while (true) {
-      uint64_t at = 0;
-      for (size_t axis = 0; axis < rank; ++axis) {
-        at = at * trial_shape_[axis] + box.origin[axis] + index[axis];
-      }
-      const std::byte* from = trial_.data() + at * size;
-      out.insert(out.end(), from, from + run * size);
-      size_t axis = rank - 1;
-      while (axis > 0 && ++index[axis - 1] == box.shape[axis - 1]) {
-        index[--axis] = 0;
-      }
-      if (axis == 0) {
-        return out;
-      }
-    }
-  }
-
-  struct Choice {
-    double bits = std::numeric_limits<double>::infinity();
-    std::vector<uint8_t> axes;
-    bool cubic = true;
-  };
-
-  /// Every choice with the bits that the trial box takes, best first.
-  std::vector<Choice> rank_axes(Scheme scheme) const {
-    std::vector<Choice> ranked;
-    const auto consider = [&](const std::vector<uint8_t>& axes, bool cubic) {
-      ranked.push_back({try_out(on_trial(scheme, axes, cubic)).bits(), axes, cubic});
-    };
-    const auto sort = [&] {
-      std::stable_sort(ranked.begin(), ranked.end(), [](const Choice& p, const Choice& q) { return p.bits < q.bits; });
-    };
-    for (const auto& axes : choices_) {
-      consider(axes, true);
-    }
-    sort();
-    const std::vector<uint8_t> axes = ranked[0].axes;
-    consider(axes, false);
-    sort();
-    return ranked;
-  }
-
-  Choice best_axes(Scheme scheme) const {
-    const std::vector<Choice> ranked = rank_axes(scheme);
-    if (scheme == Scheme::codes) {
-      // Data that was decoded once gets the settings that made it, so that encoding it again moves nothing.
-      const bool all = element_count(spec_.shape) <= kSampleElements;
-      for (const Choice& choice : ranked) {
-        for (const bool cubic : {choice.cubic, !choice.cubic}) {
-          if ((all || choice.bits < ranked[0].bits * 1.3) && made_by(choice.axes, cubic)) {
-            return {choice.bits, choice.axes, cubic};
+  /// Data that was decoded once gets the settings that made it, so that encoding it again moves nothing.
+  std::optional<Settings> maker(const std::vector<AxisEstimate>& ranked) const {
+    return with_work_type(spec_.dtype, [&](auto zero) -> std::optional<Settings> {
+      using W = decltype(zero);
+      if constexpr (kIsReal<W>) {
+        std::vector<std::vector<W>> memory;
+        const auto regions = regions_as<W>(memory);
+        const bool small = !whole_.empty() && element_count(spec_.shape) <= kSureElements;
+        for (const AxisEstimate& choice : ranked) {
+          Settings settings = with(Scheme::codes, choice);
+          for (settings.schedule = 0; settings.schedule < kSchedules; ++settings.schedule) {
+            const bool all = std::all_of(regions.begin(), regions.end(), [&](const Region<W>& region) {
+              return looks_decoded<W>(settings, region).value_or(small);
+            });
+            if (all && (!small || unchanged(settings))) {
+              return settings;
+            }
           }
         }
       }
-    }
-    return ranked[0];
+      return std::nullopt;
+    });
   }
 
-  /// Whether the array looks like what these settings decode to: in one tile and brick, codes that are not 0, and not
-  /// one element that would change.
-  bool made_by(const std::vector<uint8_t>& axes, bool cubic) const {
-    constexpr uint64_t kEnough = 3;
-    Settings settings = base_;
-    settings.scheme = Scheme::codes;
-    settings.cubic = cubic;
-    settings.geometry = Geometry::make(spec_.shape, axes);
-    settings.make_contexts();
-    const uint64_t tile = settings.geometry.tile_count() / 2;
-    const Box box = settings.geometry.tile_box(tile);
-    Bytes data(element_count(box.shape) * element_size(spec_.dtype));
-    if (!read_(box, data.data()).ok()) {
-      return false;  // whoever reads next will report it
-    }
-    for (const size_t brick_step : {size_t{0}, std::numeric_limits<size_t>::max()}) {
-      Tally tally;
-      tally_tile(settings, tile, data.data(), brick_step, tally);
-      if (tally.unchanged != tally.points || (brick_step > 0 && tally.points < tally.zeros() + kEnough)) {
+  /// Whether encoding a small array with these settings would change nothing.
+  bool unchanged(const Settings& settings) const {
+    Tally tally;
+    tally.count_changes = true;
+    for (uint64_t tile = 0; tile < settings.geometry.tile_count(); ++tile) {
+      tally_tile(settings, tile, tile_data(settings.geometry, tile).data(), 1, tally);
+      if (tally.changed > 0) {
         return false;
       }
     }
-    return true;
+    return tally.nonzero > 0;
   }
 
-  /// Bits of the trial box as plain elements.
-  double element_bits() const {
-    const Settings plain = on_trial(Scheme::elements, choices_[0], true);
-    double size = 0;
-    for (uint64_t tile = 0; tile < plain.geometry.tile_count(); ++tile) {
-      size += static_cast<double>(elements_size(plain, tile, tile_of_trial(plain.geometry, tile).data()));
-    }
-    return 8 * size;
+  /// A tile of an array that is one region.
+  Bytes tile_data(const Geometry& geometry, uint64_t tile) const {
+    const Box box = geometry.tile_box(tile);
+    Bytes out(element_count(box.shape) * element_size(spec_.dtype));
+    copy_box(spec_.shape, whole_.data(), box, element_size(spec_.dtype), out.data());
+    return out;
   }
 
-  void choose() {
-    Choice best;
-    Scheme scheme = Scheme::elements;
-    if (base_.quantum > 0) {
-      best = best_axes(Scheme::codes);
-      scheme = Scheme::codes;
-    }
-    const auto points = static_cast<double>(element_count(trial_shape_));
-    const double raw = points * 8 * static_cast<double>(element_size(spec_.dtype));
-    if (best.bits > raw / 4) {  // exact schemes may be as good
-      const Tally first = try_out(on_trial(Scheme::residuals, choices_[0], true));
-      const uint64_t mean = first.residual_bits / std::max<uint64_t>(1, first.points);
-      base_.residual_base = static_cast<uint8_t>(mean > 6 ? mean - 6 : 0);
-      const Choice exact = best_axes(Scheme::residuals);
-      if (exact.bits < best.bits) {
-        best = exact;
-        scheme = Scheme::residuals;
-      }
-      if (const double plain = element_bits(); plain < best.bits) {
-        best.bits = plain;
-        scheme = Scheme::elements;
+  /// For large arrays: the best by encoding a part.
+  Settings best_of_trials(const std::vector<AxisEstimate>& ranked) const {
+    Settings best;
+    double least = std::numeric_limits<double>::infinity();
+    for (const bool cubic : {ranked[0].cubic, !ranked[0].cubic}) {
+      Settings settings = with(Scheme::codes, {ranked[0].axes, cubic, 0});
+      const unsigned schedules = cubic == ranked[0].cubic ? kSchedules : 0;
+      for (settings.schedule = 0; settings.schedule < std::max(1U, schedules); ++settings.schedule) {
+        if (const double bits = measured_bits(settings, kTrialElements); bits < least) {
+          least = bits;
+          best = settings;
+        }
       }
     }
-    base_.scheme = scheme;
-    base_.cubic = best.cubic;
-    base_.geometry = Geometry::make(spec_.shape, best.axes);
-    if (scheme != Scheme::codes) {
-      base_.absolute_bound = base_.quantum = 0;
-    }
-    base_.make_contexts();
+    return best;
   }
 
-  Status build_tables() {
-    if (base_.scheme == Scheme::elements) {
-      return {};
-    }
-    const Geometry& geometry = base_.geometry;
-    const uint64_t tiles = geometry.tile_count();
-    const uint64_t count = element_count(spec_.shape);
-    const bool all = count <= kSampleElements;
-    const uint64_t tile_step = all ? 1 : std::max<uint64_t>(1, tiles / kSampleTiles);
-    // Every so many-th brick, so that about kSampleElements are looked at in all.
-    const uint64_t in_sampled_tiles = count / tile_step;
-    const uint64_t brick_step = std::max<uint64_t>(1, in_sampled_tiles / kSampleElements);
+  /// Bits for each point of the middle of the first region (at most `limit`), encoded as an array by itself.
+  double measured_bits(const Settings& settings, uint64_t limit = kRegionElements) const {
+    const Box part = middle(boxes_[0].shape, limit);
+    const size_t size = element_size(spec_.dtype);
+    Bytes array(element_count(part.shape) * size);
+    copy_box(boxes_[0].shape, regions_[0].data(), part, size, array.data());
+    Settings trial = settings;
+    trial.geometry = Geometry::make(part.shape, settings.geometry.predicted);
     Tally tally;
     Bytes data;
-    size_t plain = 0;
-    for (uint64_t tile = all ? 0 : tile_step / 2; tile < tiles; tile += tile_step) {
-      const Box box = geometry.tile_box(tile);
-      data.resize(element_count(box.shape) * element_size(spec_.dtype));
-      VARVE_TRY(read_(box, data.data()));
-      tally_tile(base_, tile, data.data(), brick_step, tally);
-      if (count <= 16 * kTinyArray) {
-        plain += elements_size(base_, tile, data.data());
+    for (uint64_t tile = 0; tile < trial.geometry.tile_count(); ++tile) {
+      const Box box = trial.geometry.tile_box(tile);
+      data.resize(element_count(box.shape) * size);
+      copy_box(part.shape, array.data(), box, size, data.data());
+      if (trial.scheme == Scheme::elements) {
+        tally.side_bits += 8 * elements_size(trial, tile, data.data());
+      } else {
+        tally_tile(trial, tile, data.data(), 1, tally);
       }
     }
-    base_.tables = TableSet::build(tally.histogram, all);
-    if (plain > 0) {  // small: the tables' own size may decide
-      const double coded = (base_.tables.bits(tally.histogram) + static_cast<double>(tally.side_bits)) / 8;
-      if (static_cast<double>(write_header(base_).size()) + coded > static_cast<double>(plain) + 16) {
-        base_.scheme = Scheme::elements;
-        base_.absolute_bound = base_.quantum = 0;
-        base_.tables = TableSet();
-        base_.make_contexts();
+    return tally.bits() / static_cast<double>(element_count(part.shape));
+  }
+
+  Status choose() {
+    VARVE_TRY(read_regions());
+    const double raw = 8 * static_cast<double>(element_size(spec_.dtype));
+    double bits = std::numeric_limits<double>::infinity();
+    Settings best = base_;
+    best.geometry = Geometry::make(spec_.shape, choices_[0]);
+    if (base_.quantum > 0) {
+      const auto ranked = estimates(Scheme::codes);
+      if (auto made = maker(ranked); made.has_value()) {
+        base_ = *std::move(made);
+        return {};
       }
+      best = with(Scheme::codes, ranked[0]);
+      bits = ranked[0].bits;
+      if (element_count(spec_.shape) > kTrialFrom) {
+        best = best_of_trials(ranked);
+      }
+    }
+    if (bits > raw / 4) {  // exact schemes may be as good
+      AxisEstimate choice = estimates(Scheme::residuals)[0];
+      // Twice the distance and the sign make about two bits more than the code's length.
+      base_.residual_base = static_cast<uint8_t>(choice.bits > 8 ? choice.bits - 8 : 0);
+      const Settings exact = with(Scheme::residuals, choice);
+      bits = best.scheme == Scheme::codes ? measured_bits(best) : bits;
+      if (const double other = measured_bits(exact); other < bits) {
+        best = exact;
+        bits = other;
+      }
+      Settings plain = best;
+      plain.scheme = Scheme::elements;
+      if (measured_bits(plain) < bits) {
+        best = plain;
+      }
+    }
+    const uint8_t base = base_.residual_base;
+    base_ = std::move(best);
+    base_.residual_base = base;
+    if (base_.scheme != Scheme::codes) {
+      base_.absolute_bound = base_.quantum = 0;
     }
     return {};
   }
@@ -363,12 +330,15 @@ class Planner {
   Settings base_;
   Scan scan_;
   std::vector<std::vector<uint8_t>> choices_;
-  Extents trial_shape_;
-  Bytes trial_;
+  std::span<const std::byte> whole_;  ///< empty: not in memory
+  Bytes memory_;
+  std::vector<Box> boxes_;  ///< of the regions
+  std::vector<std::span<const std::byte>> regions_;
+  std::vector<Bytes> region_memory_;
 };
 
 }  // namespace
 
-Result<Settings> make_plan(const ArraySpec& spec, const ReadBox& read) { return Planner(spec, read).run(); }
+Result<Plan> choose_settings(const ArraySpec& spec, const ReadBox& read) { return Planner(spec, read).run(); }
 
 }  // namespace varve::codec

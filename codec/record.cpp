@@ -10,11 +10,25 @@ namespace {
 
 // Second byte of a record of tokens: log2 of the lanes, and which lists there are.
 constexpr unsigned kLanesMask = 7;
-constexpr unsigned kHasExtra = 8;
+constexpr unsigned kHasRaw = 8;
 constexpr unsigned kHasExact = 16;
 constexpr unsigned kHasSpecials = 32;
+constexpr unsigned kHasEscapes = 64;
 
 constexpr std::array<std::byte, 8> kZeros{};
+
+/// Whether a group of bytes all have one value.
+template <uint8_t kValue>
+bool is_all(const uint8_t* bytes) {
+  constexpr uint64_t kPattern = kValue * uint64_t{0x0101010101010101};
+  std::array<uint64_t, kGroup / sizeof(uint64_t)> words{};
+  std::memcpy(words.data(), bytes, kGroup);
+  uint64_t other = 0;
+  for (const uint64_t word : words) {
+    other |= word ^ kPattern;
+  }
+  return other == 0;
+}
 
 Error damaged(std::string_view what) {
   return {EBADMSG, fmt::format("record is damaged: {}; restore it from a copy", what)};
@@ -56,57 +70,128 @@ Status get_list(ByteReader& in, size_t limit, size_t element_size, Bytes& held) 
 }  // namespace
 
 void Emitter::clear() {
-  begin_ = size_ = 0;
+  size_ = nonzero_ = 0;
   segments_.clear();
-  extra_.clear();
-  extra_bits_ = 0;
+  raw_.clear();
+  raw_bits_ = 0;
   exact_.clear();
   specials_.clear();
+  escapes_.clear();
   all_first_special_ = true;
 }
 
-void Emitter::begin_segment(unsigned context_base, size_t count) {
-  begin_ = size_;
-  size_ += count;
-  if (tokens_.size() < size_) {
-    tokens_.resize(size_);
-    contexts_.resize(size_);
+void Emitter::grow(size_t more) {
+  if (tokens_.size() < size_ + more + kSlackBytes) {
+    tokens_.resize(size_ + more + kSlackBytes);
+    contexts_.resize(tokens_.size());
   }
-  segments_.push_back({context_base, count});
+}
+
+void Emitter::add_anchors(const uint8_t* tokens, size_t count) {
+  grow(count);
+  std::copy(tokens, tokens + count, tokens_.data() + size_);
+  std::fill_n(contexts_.data() + size_, count, uint8_t{0});
+  nonzero_ += count - static_cast<size_t>(std::count(tokens, tokens + count, uint8_t{kTokenZero}));
+  segments_.push_back({kAnchorContext, count});
+  size_ += count;
+}
+
+void Emitter::add_class(unsigned context_base, uint8_t* tokens, uint8_t* contexts, size_t count) {
+  std::memset(contexts + count, 0, kSlackBytes);
+  std::memset(tokens + count, kTokenZero, kSlackBytes);
+  grow(count + count / kGroup + 2 * kGroup);
+  uint8_t* out = tokens_.data() + size_;
+  for (size_t at = 0; at < count; at += kGroup) {
+    if (is_all<0>(contexts + at)) {
+      *out++ = is_all<kTokenZero>(tokens + at) ? kFlagQuiet : kFlagActive;
+    }
+  }
+  const auto flags = static_cast<size_t>(out - tokens_.data()) - size_;
+  if (flags > 0) {
+    std::fill_n(contexts_.data() + size_, flags, uint8_t{kFlagContext});
+    segments_.push_back({context_base, flags});
+    size_ += flags;
+  }
+  const size_t begin = size_;
+  for (size_t at = 0; at < count; at += kGroup) {
+    const bool zero = is_all<kTokenZero>(tokens + at);
+    if (zero && is_all<0>(contexts + at)) {
+      continue;
+    }
+    std::memcpy(tokens_.data() + size_, tokens + at, kGroup);
+    std::memcpy(contexts_.data() + size_, contexts + at, kGroup);
+    const size_t some = std::min(kGroup, count - at);
+    size_ += some;
+    nonzero_ += zero ? 0 : kGroup - static_cast<size_t>(std::count(tokens + at, tokens + at + kGroup, kTokenZero));
+  }
+  if (size_ > begin) {
+    segments_.push_back({context_base, size_ - begin});
+  }
+}
+
+void Emitter::add_wide(const uint64_t* codes, size_t count) {
+  raw_.reserve(count * 64);
+  for (size_t i = 0; i < count; ++i) {
+    const unsigned bits = static_cast<unsigned>(std::bit_width(codes[i])) - 2;
+    raw_.put_reserved(codes[i] & ((uint64_t{1} << bits) - 1), bits);
+    raw_bits_ += bits;
+  }
 }
 
 void Emitter::count_into(Histogram& histogram) const {
   size_t at = 0;
   for (const Segment& segment : segments_) {
-    for (size_t i = 0; i < segment.count; ++i, ++at) {
-      ++histogram.counts[segment.context_base + contexts_[at]][tokens_[at]];
+    Counts* counts = histogram.counts.data() + segment.context_base;
+    for (const size_t end = at + segment.count; at < end; ++at) {
+      ++counts[contexts_[at]][tokens_[at]];
     }
   }
 }
 
-bool Emitter::all_zero() const {
-  return std::all_of(tokens_.begin(), tokens_.begin() + static_cast<ptrdiff_t>(size_),
-                     [](uint8_t token) { return token == kTokenZero; });
+/// Replaces tokens that their tables lack.
+void Emitter::escape(const TableSet& tables) {
+  size_t at = 0;
+  for (const Segment& segment : segments_) {
+    uint8_t* tokens = tokens_.data() + at;
+    const auto limits = tables.largest_codes(segment.context_base);
+    constexpr size_t kChunk = 512;
+    for (size_t i = 0; i < segment.count; ++i) {
+      if (i % kChunk == 0) {
+        const size_t some = std::min(kChunk, segment.count - i);
+        if (!kernels().any_beyond(tokens + i, contexts_.data() + at + i, limits.data(), some)) {
+          i += some - 1;
+          continue;
+        }
+      }
+      if (tables.table(segment.context_base + contexts_[at + i]).frequency[tokens[i]] == 0) {
+        escapes_.push_back(static_cast<std::byte>(tokens[i]));
+        tokens[i] = kTokenEscape;
+      }
+    }
+    at += segment.count;
+  }
 }
 
-Bytes Emitter::finish(const TableSet& tables, size_t element_size) {
-  if (all_zero()) {
+Bytes Emitter::finish(const TableSet& tables, size_t element_size, bool complete) {
+  if (nonzero_ == 0) {
     return {static_cast<std::byte>(Method::zero)};
   }
+  if (!complete) {
+    escape(tables);
+  }
   // A rough guess of the size is enough: about six bits a token that is not zero, and little for the others.
-  const auto others =
-      size_ - static_cast<size_t>(std::count(tokens_.begin(), tokens_.begin() + static_cast<ptrdiff_t>(size_),
-                                             static_cast<uint8_t>(kTokenZero)));
-  const unsigned lanes = lanes_for(others * 6 / 8 + size_ / 64 + extra_bits_ / 8 + exact_.size());
+  const unsigned lanes = lanes_for(nonzero_ * 6 / 8 + size_ / 64);
   unsigned flags = static_cast<unsigned>(std::bit_width(lanes)) - 1;
-  flags |= extra_bits_ > 0 ? kHasExtra : 0U;
+  flags |= raw_bits_ > 0 ? kHasRaw : 0U;
   flags |= exact_.empty() ? 0U : kHasExact;
   flags |= all_first_special_ ? 0U : kHasSpecials;
+  flags |= escapes_.empty() ? 0U : kHasEscapes;
   ByteWriter out;
+  out.reserve(nonzero_ * 2 + size_ / 16 + raw_bits_ / 8 + exact_.size() + 400);
   out.put_u8(static_cast<uint8_t>(Method::tokens));
   out.put_u8(static_cast<uint8_t>(flags));
-  if (extra_bits_ > 0) {
-    const Bytes& bits = extra_.finish();
+  if (raw_bits_ > 0) {
+    const auto bits = raw_.finish();
     out.put_varint(bits.size());
     out.put_bytes(bits);
   }
@@ -115,6 +200,9 @@ Bytes Emitter::finish(const TableSet& tables, size_t element_size) {
   }
   if (!all_first_special_) {
     put_list(out, specials_, 1);
+  }
+  if (!escapes_.empty()) {
+    put_list(out, escapes_, 1);
   }
   rans_encode(tables, segments_, tokens_.data(), contexts_.data(), lanes, out);
   return out.take();
@@ -135,7 +223,9 @@ Bytes pack_elements(std::span<const std::byte> elements, size_t element_size) {
 }
 
 Status RecordReader::open(std::span<const std::byte> record, size_t points, size_t element_size, size_t special_count) {
+  std::vector<uint8_t> kept = std::move(work_);
   *this = RecordReader();
+  work_ = std::move(kept);
   element_size_ = element_size;
   if (record.empty()) {
     return damaged("it is empty");
@@ -169,11 +259,12 @@ Status RecordReader::open(std::span<const std::byte> record, size_t points, size
 Status RecordReader::open_tokens(ByteReader& in, size_t points, size_t special_count) {
   special_count_ = special_count;
   const unsigned flags = in.get_u8();
-  if (flags > (kLanesMask | kHasExtra | kHasExact | kHasSpecials) || (flags & kLanesMask) > 5) {
+  if (flags > (kLanesMask | kHasRaw | kHasExact | kHasSpecials | kHasEscapes) ||
+      1U << (flags & kLanesMask) > kMaxLanes) {
     return damaged("its flags are unknown");
   }
-  if ((flags & kHasExtra) != 0) {
-    extra_ = BitReader(in.get_bytes(in.get_varint()));
+  if ((flags & kHasRaw) != 0) {
+    raw_ = BitReader(in.get_bytes(in.get_varint()));
   }
   if ((flags & kHasExact) != 0) {
     VARVE_TRY(get_list(in, points, element_size_, held_));
@@ -183,10 +274,108 @@ Status RecordReader::open_tokens(ByteReader& in, size_t points, size_t special_c
     VARVE_TRY(get_list(in, points, 1, specials_));
     all_first_special_ = false;
   }
+  if ((flags & kHasEscapes) != 0) {
+    VARVE_TRY(get_list(in, points + points / kGroup + 8, 1, escapes_));
+  }
   if (in.failed() || !rans_.start(in.get_bytes(in.left()), 1U << (flags & kLanesMask))) {
     return damaged("it is cut short");
   }
   return {};
+}
+
+void RecordReader::undo_escapes(uint8_t* tokens, size_t count) {
+  uint8_t* const end = tokens + count;
+  if (!kernels().any_outside(tokens, count, kTokenEscape + 1, kTokens)) {
+    return;
+  }
+  for (uint8_t* at = tokens; (at = std::find(at, end, uint8_t{kTokenEscape})) != end; ++at) {
+    const unsigned token = escape_next_ < escapes_.size() ? static_cast<unsigned>(escapes_[escape_next_++]) : 0;
+    failed_ = failed_ || token == kTokenEscape || token >= kTokens;
+    *at = static_cast<uint8_t>(token == kTokenEscape || token >= kTokens ? kTokenZero : token);
+  }
+}
+
+template <typename Code>
+void RecordReader::wide_codes(const uint8_t* tokens, size_t count, Code* codes) {
+  struct Entry {
+    uint64_t base;
+    unsigned bits;
+  };
+  static const std::array<Entry, 256> entries = [] {
+    std::array<Entry, 256> made{};
+    for (unsigned token = kTokenZero; token < kTokens; ++token) {
+      made.at(token) =
+          token < kFirstWideToken ? Entry{token - kTokenZero, 0} : Entry{code_of(token, 0), extra_bits_of(token)};
+    }
+    return made;
+  }();
+  for (size_t begin = 0; begin < count; begin += kGroup) {
+    const size_t end = std::min(count, begin + kGroup);
+    if (!kernels().any_outside(tokens + begin, end - begin, 0, kFirstWideToken)) {
+      std::transform(tokens + begin, tokens + end, codes + begin,
+                     [](uint8_t token) { return static_cast<Code>(Code{token} - kTokenZero); });
+      continue;
+    }
+    for (size_t i = begin; i < end; ++i) {
+      const Entry& entry = entries[tokens[i]];
+      codes[i] = static_cast<Code>(entry.base | raw_.get(entry.bits));
+    }
+  }
+}
+template void RecordReader::wide_codes(const uint8_t*, size_t, uint32_t*);
+template void RecordReader::wide_codes(const uint8_t*, size_t, uint64_t*);
+
+void RecordReader::anchor_tokens(const TableSet& tables, size_t count, uint8_t* out) {
+  work_.assign(count + kSlackBytes, 0);
+  rans_.decode(tables, kAnchorContext, work_.data(), count, out);
+  undo_escapes(out, count);
+}
+
+bool RecordReader::class_tokens(const TableSet& tables, unsigned context_base, uint8_t* contexts, size_t count,
+                                uint8_t* out) {
+  std::memset(contexts + count, 0, kSlackBytes);
+  const size_t groups = (count + kGroup - 1) / kGroup;
+  // First the flags' tokens (and their contexts), then the tokens of active groups (and theirs).
+  const size_t room = groups + kSlackBytes + count + kGroup + kSlackBytes;
+  if (work_.size() < 2 * room) {
+    work_.resize(2 * room);
+  }
+  uint8_t* flag = work_.data();
+  uint8_t* active = flag + groups + kSlackBytes;
+  uint8_t* active_context = active + room;
+  size_t flags = 0;
+  for (size_t g = 0; g < groups; ++g) {
+    flags += is_all<0>(contexts + g * kGroup) ? 1 : 0;
+  }
+  if (flags > 0) {
+    std::fill_n(active, flags, uint8_t{kFlagContext});
+    rans_.decode(tables, context_base, active, flags, flag);
+    undo_escapes(flag, flags);
+  }
+  size_t size = 0;
+  const uint8_t* next = flag;
+  for (size_t g = 0; g < groups; ++g) {
+    if (is_all<0>(contexts + g * kGroup) && *next++ == kFlagQuiet) {
+      continue;
+    }
+    std::memcpy(active_context + size, contexts + g * kGroup, kGroup);
+    size += std::min(kGroup, count - g * kGroup);
+  }
+  if (size == 0) {
+    return false;
+  }
+  rans_.decode(tables, context_base, active_context, size, active);
+  undo_escapes(active, size);
+  next = flag;
+  for (size_t g = 0; g < groups; ++g) {
+    if (is_all<0>(contexts + g * kGroup) && *next++ == kFlagQuiet) {
+      std::memset(out + g * kGroup, kTokenZero, kGroup);
+      continue;
+    }
+    std::memcpy(out + g * kGroup, active, kGroup);
+    active += kGroup;
+  }
+  return true;
 }
 
 const std::byte* RecordReader::exact() {
@@ -218,7 +407,8 @@ uint8_t RecordReader::special() {
 Status RecordReader::finish() const {
   bool good = !failed_ && exact_next_ == exact_.size();
   if (method_ == Method::tokens) {
-    good = good && rans_.finished() && !extra_.failed() && extra_.at_end() && special_next_ == specials_.size();
+    good = good && rans_.finished() && !raw_.failed() && raw_.at_end() && special_next_ == specials_.size() &&
+           escape_next_ == escapes_.size();
   }
   return good ? Status() : damaged("its lists and its tokens do not fit each other");
 }

@@ -22,14 +22,12 @@ inline constexpr uint8_t kUnlistedSpecial = 0xff;
 class Emitter {
  public:
   void clear();
-  /// Room for a segment of `count` points; the caller fills tokens() and contexts() from position() on.
-  void begin_segment(unsigned context_base, size_t count);
-  uint8_t* tokens() { return tokens_.data() + begin_; }
-  uint8_t* contexts() { return contexts_.data() + begin_; }
-  void extra(uint64_t value, unsigned bits) {
-    extra_.put(value, bits);
-    extra_bits_ += bits;
-  }
+  /// The points of a class, or anchors (which have no groups). Both arrays have kSlackBytes of slack, which is
+  /// overwritten; contexts are those within the class.
+  void add_class(unsigned context_base, uint8_t* tokens, uint8_t* contexts, size_t count);
+  void add_anchors(const uint8_t* tokens, size_t count);
+  /// The raw bits of wide codes, in order.
+  void add_wide(const uint64_t* codes, size_t count);
   void exact(const std::byte* element, size_t size) { exact_.insert(exact_.end(), element, element + size); }
   /// `index`: in the array's table of special values, or kUnlistedSpecial (then exact() too).
   void special(uint8_t index) {
@@ -39,22 +37,25 @@ class Emitter {
 
   void count_into(Histogram& histogram) const;
   /// Bits beside the tokens.
-  uint64_t side_bits() const { return extra_bits_ + 8 * exact_.size() + (all_first_special_ ? 0 : specials_.size()); }
-  size_t points() const { return size_; }
-  /// The record. `element_size`: of the exact elements.
-  Bytes finish(const TableSet& tables, size_t element_size);
+  uint64_t side_bits() const { return raw_bits_ + 8 * exact_.size() + (all_first_special_ ? 0 : specials_.size()); }
+  /// Points whose code is not 0, and those kept exactly.
+  size_t nonzero() const { return nonzero_; }
+  /// The record. `element_size`: of the exact elements. `complete`: the tables have all tokens.
+  Bytes finish(const TableSet& tables, size_t element_size, bool complete = false);
 
  private:
-  bool all_zero() const;
+  void grow(size_t more);
+  void escape(const TableSet& tables);
   std::vector<uint8_t> tokens_;
   std::vector<uint8_t> contexts_;
-  size_t begin_ = 0;
   size_t size_ = 0;
+  size_t nonzero_ = 0;
   std::vector<Segment> segments_;
-  BitWriter extra_;
-  uint64_t extra_bits_ = 0;
+  BitWriter raw_;
+  uint64_t raw_bits_ = 0;
   Bytes exact_;
   Bytes specials_;
+  Bytes escapes_;
   bool all_first_special_ = true;
 };
 
@@ -68,11 +69,13 @@ class RecordReader {
   Status open(std::span<const std::byte> record, size_t points, size_t element_size, size_t special_count);
   Method method() const { return method_; }
 
-  /// For Method::tokens: the tokens of the next segment.
-  void tokens(const TableSet& tables, unsigned context_base, const uint8_t* contexts, size_t count, uint8_t* out) {
-    rans_.decode(tables, context_base, contexts, count, out);
-  }
-  uint64_t extra(unsigned bits) { return extra_.get(bits); }
+  /// For Method::tokens: the tokens of the next class or of the anchors, into `out`; kSlackBytes of slack in both.
+  /// False: all codes are 0, and `out` is not set.
+  bool class_tokens(const TableSet& tables, unsigned context_base, uint8_t* contexts, size_t count, uint8_t* out);
+  void anchor_tokens(const TableSet& tables, size_t count, uint8_t* out);
+  /// Codes of tokens, with the raw bits of the wide ones; anything for tokens below kTokenZero.
+  template <typename Code>
+  void wide_codes(const uint8_t* tokens, size_t count, Code* codes);
   /// The next exact element (for stored methods: the next element); zeros when there is none.
   const std::byte* exact();
   uint8_t special();
@@ -81,10 +84,11 @@ class RecordReader {
 
  private:
   Status open_tokens(ByteReader& in, size_t points, size_t special_count);
+  void undo_escapes(uint8_t* tokens, size_t count);
   Method method_ = Method::zero;
   size_t element_size_ = 1;
   RansDecoder rans_;
-  BitReader extra_;
+  BitReader raw_;
   Bytes held_;  ///< unpacked elements
   std::span<const std::byte> exact_;
   size_t exact_next_ = 0;
@@ -92,6 +96,9 @@ class RecordReader {
   bool all_first_special_ = true;
   size_t special_next_ = 0;
   size_t special_count_ = 0;
+  Bytes escapes_;
+  size_t escape_next_ = 0;
+  std::vector<uint8_t> work_;
   bool failed_ = false;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "codec/element.h"
+#include "codec/kernels.h"
 
 namespace varve::codec {
 
@@ -16,31 +17,35 @@ struct Extreme {
   W first{};
   W second{};
   uint64_t count = 0;
-  bool has_first = false;
   bool has_second = false;
 
-  void add(W value) {
+  /// What another run of elements has, whose second value is `other` if that is not its first.
+  void merge(W value, uint64_t times, W next) {
     const Less less;
-    if (!has_first) {
+    if (count == 0 || less(value, first)) {
+      const W old = first;
+      const bool had = count > 0;
       first = value;
-      count = 1;
-      has_first = true;
+      count = times;
+      offer(next);
+      if (had) {
+        offer(old);
+      }
     } else if (value == first) {
-      ++count;
-    } else if (less(value, first)) {
-      second = first;
-      has_second = true;
-      first = value;
-      count = 1;
-    } else if (!has_second || less(value, second)) {
+      count += times;
+      offer(next);
+    } else {
+      offer(value);
+    }
+  }
+
+ private:
+  void offer(W value) {
+    const Less less;
+    if (value != first && (!has_second || !less(first, second) || less(value, second))) {
       second = value;
       has_second = true;
     }
-  }
-  /// Whether adding `value` could change anything.
-  bool matters(W value) const {
-    const Less less;
-    return !has_second || less(value, second) || value == first;
   }
 };
 
@@ -62,8 +67,12 @@ class Scanner {
     row_.resize(kRow);
     for (size_t at = 0; at < count; at += kRow) {
       const size_t m = std::min(kRow, count - at);
-      load_row<W>(type_, data + at * element_size(type_), 1, m, row_.data());
-      add_row(data + at * element_size(type_), m);
+      const std::byte* from = data + at * element_size(type_);
+      const bool in_place = kIsReal<W> && reinterpret_cast<uintptr_t>(from) % alignof(W) == 0;
+      if (!in_place) {
+        load_row<W>(type_, from, 1, m, row_.data());
+      }
+      add_row(in_place ? reinterpret_cast<const W*>(from) : row_.data(), from, m);
     }
   }
 
@@ -100,42 +109,33 @@ class Scanner {
     store_row<W>(type_, &value, 1, reinterpret_cast<std::byte*>(&bits), 1);
     return bits;
   }
-  bool counts(W value) const {
-    return std::none_of(fills_.begin(), fills_.end(), [&](W fill) { return same_bits(fill, value); });
+  void add_row(const W* row, const std::byte* data, size_t m) {
+    Extremes<W> found;
+    // Rows inside of what is known say nothing new.
+    const bool known = low_.has_second && high_.has_second;
+    typed<W>(kernels()).extremes(row, m, fills_.data(), fills_.size(),
+                                 known ? low_.second : std::numeric_limits<W>::max(),
+                                 known ? high_.second : std::numeric_limits<W>::lowest(), found);
+    counted_ += found.counted;
+    if (!found.all_finite && !result_.not_finite.has_value()) {
+      keep_not_finite(row, data, m);
+    }
+    if (found.counted > 0 && (!known || found.low <= low_.second || found.high >= high_.second)) {
+      low_.merge(found.low, found.low_count, found.second_low);
+      high_.merge(found.high, found.high_count, found.second_high);
+    }
   }
 
-  void add_row(const std::byte* data, size_t m) {
-    // Rows that are all finite and inside of what is known need no look at single elements.
-    W low = row_[0];
-    W high = row_[0];
-    bool finite = true;
-    for (size_t i = 0; i < m; ++i) {
-      low = row_[i] < low ? row_[i] : low;
-      high = row_[i] > high ? row_[i] : high;
-      if constexpr (kIsReal<W>) {
-        finite &= std::fabs(row_[i]) <= std::numeric_limits<W>::max();
-      }
-    }
-    if (finite && fills_.empty() && counted_ > 0 && !low_.matters(low) && !high_.matters(high)) {
-      counted_ += m;
-      return;
-    }
-    for (size_t i = 0; i < m; ++i) {
-      const W value = row_[i];
-      if constexpr (kIsReal<W>) {
-        if (!(std::fabs(value) <= std::numeric_limits<W>::max())) {
-          if (!result_.not_finite.has_value()) {
-            uint64_t bits = 0;
-            std::memcpy(&bits, data + i * element_size(type_), element_size(type_));
-            result_.not_finite = bits;
-          }
-          continue;
+  void keep_not_finite(const W* row, const std::byte* data, size_t m) {
+    if constexpr (kIsReal<W>) {
+      for (size_t i = 0; i < m; ++i) {
+        const bool fill = std::any_of(fills_.begin(), fills_.end(), [&](W value) { return same_bits(value, row[i]); });
+        if (!fill && !(std::fabs(row[i]) <= std::numeric_limits<W>::max())) {
+          uint64_t bits = 0;
+          std::memcpy(&bits, data + i * element_size(type_), element_size(type_));
+          result_.not_finite = bits;
+          return;
         }
-      }
-      if (counts(value)) {
-        ++counted_;
-        low_.add(value);
-        high_.add(value);
       }
     }
   }
@@ -198,6 +198,14 @@ Result<Scan> scan_array(const ArraySpec& spec, const ReadBox& read) {
       scanner.add(data.data(), count);
       return {};
     }));
+    return scanner.finish();
+  });
+}
+
+Scan scan_array(const ArraySpec& spec, std::span<const std::byte> elements) {
+  return with_work_type(spec.dtype, [&](auto zero) {
+    Scanner<decltype(zero)> scanner(spec);
+    scanner.add(elements.data(), elements.size() / element_size(spec.dtype));
     return scanner.finish();
   });
 }

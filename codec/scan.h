@@ -24,5 +24,7 @@ struct Scan {
 Status for_each_piece(const Extents& shape, uint64_t limit, const std::function<Status(const Box&)>& f);
 
 Result<Scan> scan_array(const ArraySpec& spec, const ReadBox& read);
+/// The same of an array in memory.
+Scan scan_array(const ArraySpec& spec, std::span<const std::byte> elements);
 
 }  // namespace varve::codec

@@ -5,6 +5,7 @@
 
 #include "codec/codec.h"
 #include "codec/entropy.h"
+#include "codec/geometry.h"
 
 namespace varve::codec {
 
@@ -14,6 +15,14 @@ enum class Scheme : uint8_t {
   residuals = 1,  ///< exact differences from predictions
   codes = 2,      ///< quantized differences from predictions
 };
+
+inline constexpr unsigned kSchedules = 2;
+/// The quantum of a level over that of level 0: all alike, or coarser points, from which many others are predicted,
+/// more precise.
+constexpr double level_scale(unsigned schedule, unsigned level) {
+  constexpr std::array<double, 5> kFiner = {1.0, 0.8, 0.64, 0.512, 0.5};
+  return schedule == 0 ? 1.0 : kFiner[level < kFiner.size() ? level : kFiner.size() - 1];
+}
 
 /// Plain data; immutable once made.
 struct Settings {
@@ -26,15 +35,14 @@ struct Settings {
   double max = 0;
   Scheme scheme = Scheme::elements;
   bool cubic = true;               ///< else linear
+  uint8_t schedule = 0;            ///< how the quantum depends on the level: see level_scale()
   uint8_t residual_base = 0;       ///< bit length of context 0; Scheme::residuals only
   std::vector<uint64_t> specials;  ///< bit patterns coded as kTokenSpecial; at most kMaxSpecials
   Geometry geometry;
-  TableSet tables;      ///< empty for Scheme::elements
-  ContextMap contexts;  ///< follows from scheme and residual_base
+  TableSet tables;  ///< empty for Scheme::elements
 
-  void make_contexts() {
-    contexts = scheme == Scheme::residuals ? ContextMap::for_residuals(residual_base) : ContextMap::for_codes();
-  }
+  /// What special points are in most arrays that have such.
+  uint64_t first_special() const { return specials.empty() ? 0 : specials[0]; }
 };
 
 inline constexpr size_t kMaxSpecials = 250;
@@ -45,15 +53,25 @@ Result<Settings> read_header(std::span<const std::byte> header);
 /// Finds the settings of an array. See ArrayCodec::plan.
 Result<Settings> make_plan(const ArraySpec& spec, const ReadBox& read);
 
+struct WholeArray {
+  Settings settings;
+  std::vector<std::vector<Record>> tiles;
+};
+/// Of at most kWholeElements elements. See ArrayCodec::encode_array.
+Result<WholeArray> encode_array(const ArraySpec& spec, const ReadBox& read);
+
 /// What encoding some tiles and bricks would emit, without tables.
 struct Tally {
   Histogram histogram;
   uint64_t side_bits = 0;
   uint64_t points = 0;
-  uint64_t unchanged = 0;      ///< points that decode to what they were
-  uint64_t residual_bits = 0;  ///< sum of the bit lengths of residuals
+  uint64_t nonzero = 0;  ///< points whose code is not 0
+  bool count_changes = false;
+  uint64_t changed = 0;      ///< if asked for: points that do not decode to what they were
+  size_t element_bytes = 0;  ///< of records of elements
   double bits() const { return histogram.bits() + static_cast<double>(side_bits); }
-  uint64_t zeros() const;  ///< points of code 0, special ones and escapes
+  /// Mean bit length of the codes.
+  unsigned mean_code_bits() const;
 };
 
 /// `brick_step`: count one brick of so many of the tile (0: none), and the coarse points always.

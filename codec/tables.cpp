@@ -83,68 +83,54 @@ void merge_into(Group& p, const Group& q) {
   sum_up(p);
 }
 
-/// Neighbouring contexts first: cheap, and leaves few groups for the pairwise search.
+/// Contexts in an order that puts alike ones next to each other: by context within the class, level, axes.
 std::vector<Group> gather(const Histogram& histogram) {
   std::vector<Group> groups;
-  for (unsigned context = 0; context < kContexts; ++context) {
-    Group one;
-    one.counts = histogram.counts[context];
-    sum_up(one);
-    if (one.total == 0) {
-      continue;
+  const auto add = [&](unsigned context) {
+    const Counts& counts = histogram.counts[context];
+    if (std::all_of(counts.begin(), counts.end(), [](uint32_t n) { return n == 0; })) {
+      return;
     }
+    Group& one = groups.emplace_back();
+    one.counts = counts;
+    sum_up(one);
     one.members.push_back(static_cast<uint16_t>(context));
-    if (!groups.empty() && merge_gain(groups.back(), one) <= 0) {
-      merge_into(groups.back(), one);
-    } else {
-      groups.push_back(std::move(one));
+  };
+  for (unsigned k = 0; k < kClassContexts; ++k) {
+    for (unsigned level = 0; level < kLevelGroups; ++level) {
+      for (unsigned axes = 1; axes <= 3; ++axes) {
+        add(context_base(level, axes) + k);
+      }
     }
   }
+  add(kAnchorContext);
   return groups;
 }
 
-void merge_pairs(std::vector<Group>& groups) {
-  const size_t count = groups.size();
-  std::vector<int64_t> gain(count * count, 0);
-  std::vector<bool> alive(count, true);
-  for (size_t p = 0; p < count; ++p) {
-    for (size_t q = p + 1; q < count; ++q) {
-      gain[p * count + q] = merge_gain(groups[p], groups[q]);
-    }
-  }
-  size_t left = count;
-  while (left > 1) {
-    size_t best_p = 0;
-    size_t best_q = 0;
-    int64_t best = std::numeric_limits<int64_t>::max();
-    for (size_t p = 0; p < count; ++p) {
-      for (size_t q = p + 1; alive[p] && q < count; ++q) {
-        if (alive[q] && gain[p * count + q] < best) {
-          best = gain[p * count + q];
-          best_p = p;
-          best_q = q;
-        }
+/// Merges neighbours while that pays, or while there are too many.
+void merge_neighbours(std::vector<Group>& groups) {
+  bool more = true;
+  while (more) {
+    more = false;
+    std::vector<Group> merged;
+    for (Group& group : groups) {
+      if (!merged.empty() && (merge_gain(merged.back(), group) <= 0)) {
+        merge_into(merged.back(), group);
+        more = true;
+      } else {
+        merged.push_back(std::move(group));
       }
     }
-    if (best > 0 && left <= kMaxTables) {
-      break;
-    }
-    merge_into(groups[best_p], groups[best_q]);
-    alive[best_q] = false;
-    --left;
-    for (size_t other = 0; other < count; ++other) {
-      if (alive[other] && other != best_p) {
-        gain[std::min(other, best_p) * count + std::max(other, best_p)] = merge_gain(groups[other], groups[best_p]);
-      }
-    }
+    groups = std::move(merged);
   }
-  std::vector<Group> kept;
-  for (size_t p = 0; p < count; ++p) {
-    if (alive[p]) {
-      kept.push_back(std::move(groups[p]));
+  while (groups.size() > kMaxTables) {
+    size_t best = 0;
+    for (size_t i = 1; i + 1 < groups.size(); ++i) {
+      best = groups[i].total + groups[i + 1].total < groups[best].total + groups[best + 1].total ? i : best;
     }
+    merge_into(groups[best], groups[best + 1]);
+    groups.erase(groups.begin() + static_cast<ptrdiff_t>(best) + 1);
   }
-  groups = std::move(kept);
 }
 
 /// Three significant bits are enough; they make the description short.
@@ -170,7 +156,6 @@ FrequencyTable normalize(const Group& group, bool complete) {
   Counts counts = group.counts;
   const auto most = static_cast<unsigned>(std::max_element(counts.begin(), counts.end()) - counts.begin());
   counts[kTokenEscape] = std::max(counts[kTokenEscape], 1U);
-  counts[kTokenSpecial] = std::max(counts[kTokenSpecial], 1U);
   const unsigned limit = std::min(kTokens, group.limit + 4);
   const bool spread = !complete && worth_filling(group, limit);
   FrequencyTable table;
@@ -183,7 +168,7 @@ FrequencyTable normalize(const Group& group, bool complete) {
       }
       unsigned frequency = 0;
       if (counts[token] != 0) {
-        frequency = shorten(std::max(1U, static_cast<unsigned>(counts[token] * target / (uint64_t{group.total} + 2))));
+        frequency = shorten(std::max(1U, static_cast<unsigned>(counts[token] * target / (uint64_t{group.total} + 1))));
       } else if (spread && token < limit) {
         frequency = 1;
       }
@@ -227,7 +212,7 @@ void write_table(const FrequencyTable& table, BitWriter& bits) {
 bool read_table(BitReader& bits, FrequencyTable& table) {
   const auto limit = static_cast<unsigned>(bits.get(8));
   const auto most = static_cast<unsigned>(bits.get(8));
-  if (limit > kTokens || most >= limit || limit <= kTokenSpecial) {
+  if (limit > kTokens || most >= limit || limit <= kTokenEscape) {
     return false;
   }
   unsigned before = 1;
@@ -260,7 +245,7 @@ bool read_table(BitReader& bits, FrequencyTable& table) {
   }
   table.frequency[most] = static_cast<uint16_t>(kProbabilityScale - others);
   table.implied = most;
-  if (table.frequency[kTokenEscape] == 0 || table.frequency[kTokenSpecial] == 0) {
+  if (table.frequency[kTokenEscape] == 0) {
     return false;
   }
   table.finish();
@@ -289,7 +274,7 @@ double Histogram::bits() const {
 
 TableSet TableSet::build(const Histogram& histogram, bool complete) {
   std::vector<Group> groups = gather(histogram);
-  merge_pairs(groups);
+  merge_neighbours(groups);
   if (groups.empty()) {
     groups.emplace_back();
     groups[0].counts[kTokenZero] = 1;
@@ -344,7 +329,7 @@ void TableSet::write(ByteWriter& out) const {
   for (const FrequencyTable& one : tables_) {
     write_table(one, bits);
   }
-  const Bytes& packed = bits.finish();
+  const auto packed = bits.finish();
   out.put_varint(packed.size());
   out.put_bytes(packed);
 }

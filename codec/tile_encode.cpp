@@ -1,38 +1,11 @@
-// Encoding a tile: the coarse grid first, then each brick's levels, closed loop: predictions use what the decoder will
-// have. Every element is checked against exactly what the decoder will produce.
+// Encoding a tile: the coarse grid first, then each brick's levels.
+#include "codec/tile_encode.h"
+
 #include "codec/coding.h"
-#include "codec/record.h"
 
 namespace varve::codec {
 
 namespace {
-
-/// Codes and reconstructions of a row; bad[i] != 0 where the code may not do (out of range, not finite, bound broken,
-/// or -0.0). Returns whether any is bad.
-///
-/// The check: `bound` is a number of type W not above the bound asked for, and the rounded difference must be *below*
-/// it. Rounding is monotone, so |x - r| >= bound would give a rounded difference >= bound: what passes keeps the bound.
-template <typename W>
-bool quantize_row(const W* x, const W* prediction, size_t m, W quantum, W reciprocal, W bound, int32_t* code, W* value,
-                  uint8_t* bad) {
-  using Q = Quantizer<W>;
-  constexpr auto kNegativeZero = std::bit_cast<BitsOf<W>>(W(-0.0));
-  unsigned any = 0;
-  for (size_t i = 0; i < m; ++i) {
-    const W scaled = (x[i] - prediction[i]) * reciprocal;
-    const bool in_range = std::fabs(scaled) < Q::kLimit;
-    const W rounded = ((in_range ? scaled : W(0)) + Q::kMagic) - Q::kMagic;
-    const auto k = static_cast<int32_t>(rounded);
-    const W r = dequantize(prediction[i], quantum, k);
-    const bool good = static_cast<int>(in_range) & static_cast<int>(std::fabs(x[i] - r) < bound) &
-                      static_cast<int>(std::bit_cast<BitsOf<W>>(x[i]) != kNegativeZero);
-    code[i] = k;
-    value[i] = r;
-    bad[i] = good ? 0 : 1;
-    any |= good ? 0U : 1U;
-  }
-  return any != 0;
-}
 
 /// The largest number of type W that is not above `bound`.
 template <typename W>
@@ -47,402 +20,504 @@ W bound_below(double bound) {
   return below;
 }
 
-struct Lossy {};
-struct Exact {};
+/// The elements of one level's grid in the work type.
+template <typename W>
+struct GridView {
+  const W* at = nullptr;
+  const size_t* item_offset = nullptr;
+  ptrdiff_t slab = 0;
+  ptrdiff_t row = 0;
+  const W* end = nullptr;  ///< nothing at or after it may be read
+};
 
-template <typename W, typename Kind>
-class TileEncoder {
-  static constexpr bool kLossy = std::is_same_v<Kind, Lossy>;
-
+/// A grid in memory of its own.
+template <typename W>
+class GridMemory {
  public:
-  /// With a tally, nothing is written and every token can be coded.
-  TileEncoder(const Settings& settings, const std::byte* data, Tally* tally)
-      : coding_(settings), settings_(settings), data_(data), tally_(tally) {
+  W* reserve(const Dims& dims) {
+    const size_t item = dims.n[0] * dims.n[1] * dims.n[2];
+    offsets_.resize(dims.batch);
+    for (size_t i = 0; i < dims.batch; ++i) {
+      offsets_[i] = i * item;
+    }
+    W* at = values_.reserve(dims.count() + kSlackBytes);
+    view_ = {at, offsets_.data(), static_cast<ptrdiff_t>(dims.n[1] * dims.n[2]), static_cast<ptrdiff_t>(dims.n[2]),
+             at + dims.count() + kSlackBytes};
+    return at;
+  }
+  const GridView<W>& view() const { return view_; }
+
+ private:
+  Buffer<W> values_;
+  std::vector<size_t> offsets_;
+  GridView<W> view_;
+};
+
+/// Memory for encoding; one for each thread, kept between tiles.
+template <typename W>
+struct Workspace {
+  LevelMemory<W> levels;
+  std::array<GridMemory<W>, 64> grids;  ///< by level
+  Buffer<uint8_t> tokens;
+  Buffer<uint8_t> contexts;
+  Buffer<uint32_t> exact;
+  Buffer<uint64_t> wide;
+  Buffer<uint8_t> marks;
+  Bytes coarse;
+  std::vector<uint8_t> coarse_activity;
+  std::vector<uint8_t> coarse_special;
+  Emitter emitter;
+};
+
+template <typename W, bool kLossy>
+class TileEncoder {
+ public:
+  TileEncoder(const Settings& settings, const std::byte* data, bool elements_only, RecordSink& sink)
+      : coding_(settings),
+        settings_(settings),
+        shift_(settings.geometry.coarse_shift),
+        thresholds_(kLossy ? kCodeThresholds : residual_thresholds(settings.residual_base)),
+        data_(data),
+        elements_only_(elements_only),
+        sink_(sink) {
     if constexpr (kLossy) {
       bound_ = bound_below<W>(settings.absolute_bound);
     }
   }
 
-  /// The coarse record; keeps the coarse grid for the bricks.
-  Bytes coarse(const Layout& layout, bool elements_only) {
+  void coarse(uint64_t tile, const Layout& layout) {
     layout_ = &layout;
-    grid_ = coarsen(layout.dims, settings_.geometry.coarse_shift);
-    grid_value_.resize(grid_.count());
-    grid_activity_.resize(grid_.count());
+    load_coarse();
+    const Dims grid = coarsen(layout.dims, shift_);
+    Plane<W> plane;
     for (const bool elements : {false, true}) {
-      if (elements_only && !elements) {
+      if (elements_only_ && !elements) {
         continue;
       }
-      elements_ = elements;
-      start_record();
-      walk_coarse<W>(layout.dims, settings_.geometry.coarse_shift, settings_.cubic, memory_, *this, grid_value_.data(),
-                     grid_activity_.data());
-      if (finish_record(grid_.count())) {
+      start_record(elements);
+      plane = walk_coarse<W>(layout.dims, shift_, coding_, work_.levels, *this);
+      if (finish_record({kCoarseLevel, tile}, grid.count())) {
         break;
       }
     }
-    return std::move(record_);
+    keep_coarse(plane, grid);
   }
 
-  /// The records of levels 2, 1, 0 of a brick; empty where a level has no points.
-  std::array<Bytes, 3> brick(const Layout& layout, const std::array<size_t, 3>& origin, bool elements_only) {
+  void brick(uint64_t number, const Layout& layout, const std::array<size_t, 3>& origin) {
     layout_ = &layout;
-    elements_only_ = elements_only;
-    const CoarseWindow<W> window(reinterpret_cast<const std::byte*>(grid_value_.data()),
-                                 reinterpret_cast<const std::byte*>(grid_activity_.data()), grid_, origin,
-                                 coarsen(layout.dims, settings_.geometry.coarse_shift));
+    number_ = number;
+    load_brick();
+    const Plane<W> window = coarse_window<W>(coarse_, origin, coarsen(layout.dims, shift_), work_.levels);
     BrickOp op{*this};
-    walk_brick<W>(layout.dims, window.plane(), settings_.cubic, memory_, op);
-    return std::move(brick_records_);
+    walk_brick<W>(layout.dims, window, coding_, work_.levels, op);
   }
 
   // What walk_coarse calls.
-  void anchors(W* value, Activity* activity, const Dims& dims, unsigned level) {
+  void anchors(const Plane<W>& plane, const Dims& dims, unsigned level) {
     const size_t count = dims.count();
-    begin_segment(kAnchorContext, count);
-    contexts_row(0, count);
+    uint8_t* tokens = work_.tokens.reserve(count + kSlackBytes);
     W before{};
-    W* x = x_.reserve(1);
+    const GridView<W>& view = work_.grids[level].view();
     for (size_t i = 0; i < count; ++i) {
-      const std::byte* at = data_ + layout_->batch_offset[i] * coding_.size;
-      load_row<W>(coding_.type, at, 1, 1, x);
-      code_row(x, &before, 1, level, at, 1, i, value + i, activity + i);
-      before = value[i];
+      // A class of one point with one source along x: what it predicts from is the anchor before.
+      std::array<W, 64> line{};
+      std::array<W, 64> value{};
+      std::fill_n(line.begin(), 4, before);
+      EncodeJob<W> job = make_job(count);
+      job.shape = {1, 1, 1, 1};
+      job.source[2] = {line.data() + 1, {}, 0, 1};
+      job.one_sided = true;
+      job.value = value.data() + 1;
+      job.x = view.at + view.item_offset[i];
+      const size_t zero = 0;
+      job.item_offset = &zero;
+      job.x_end = view.end;
+      run(job, level, tokens + i);
+      put_lists(job, {1, 1, 1, 1}, 0, level, i);
+      const ptrdiff_t at = plane.strides.at(i, 0, 0);
+      plane.value[at] = before = value[1];
+      plane.activity[at] = 0;
+      if (plane.special != nullptr) {
+        plane.special[at] = tokens[i] == kTokenSpecial || (elements_ && tokens[i] == kTokenExact) ? 1 : 0;
+      }
+    }
+    if (!elements_) {
+      work_.emitter.add_anchors(tokens, count);
+      for (size_t i = 0; i < count; ++i) {
+        plane.activity[plane.strides.at(i, 0, 0)] = activity_of(tokens[i]);
+      }
     }
   }
-  void level(const LevelStep<W>& step, unsigned level) {
+  void level(const Level<W>& step, unsigned level) {
     for (const uint8_t c : kClassOrder) {
-      encode_class(step, level, c);
+      if (step.dims(c).count() > 0) {
+        encode_class(step, level, c);
+      }
     }
   }
 
  private:
   struct BrickOp {
     TileEncoder& self;
-    bool level(const LevelStep<W>& step, unsigned level) { return self.brick_level(step, level); }
+    bool level(const Level<W>& step, unsigned level) {
+      const size_t points = points_of_level(self.layout_->dims, level);
+      for (const bool elements : {false, true}) {
+        if (points == 0 || (self.elements_only_ && !elements)) {
+          continue;
+        }
+        self.start_record(elements);
+        self.level(step, level);
+        if (self.finish_record({static_cast<uint8_t>(level), self.number_}, points)) {
+          break;
+        }
+      }
+      return true;
+    }
   };
 
-  bool brick_level(const LevelStep<W>& step, unsigned level) {
-    const size_t points = points_of_level(layout_->dims, level);
-    brick_records_.at(level).clear();
-    for (const bool elements : {false, true}) {
-      if (points == 0 || (elements_only_ && !elements)) {
-        continue;
-      }
-      elements_ = elements;
-      start_record();
-      this->level(step, level);
-      if (finish_record(points)) {
-        brick_records_.at(level) = std::move(record_);
-        break;
-      }
+  uint8_t activity_of(uint8_t token) const {
+    if (token == kTokenExact) {
+      return kMaxActivity;
     }
-    return true;
+    return static_cast<uint8_t>(
+        std::count_if(thresholds_.begin(), thresholds_.end(), [&](uint8_t threshold) { return token >= threshold; }));
   }
 
-  void start_record() {
-    emitter_.clear();
+  const std::byte* element(size_t item, size_t z, size_t y, size_t x) const {
+    const auto& stride = layout_->stride;
+    return data_ + (layout_->batch_offset[item] + z * stride[0] + y * stride[1] + x * stride[2]) * coding_.size;
+  }
+
+  /// Grids of the coarse levels: every 2^shift-th point, and so on up.
+  void load_coarse() {
+    const Dims grid = coarsen(layout_->dims, shift_);
+    W* to = work_.grids[shift_].reserve(grid);
+    const size_t step = layout_->stride[2] << shift_;
+    for_each_row(grid, [&](size_t item, size_t z, size_t y) {
+      load_row<W>(coding_.type, element(item, z << shift_, y << shift_, 0), step, grid.n[2], to);
+      to += grid.n[2];
+    });
+    const unsigned top = std::max(top_level(layout_->dims), shift_);
+    for (unsigned level = shift_; level < top; ++level) {
+      halve(level);
+    }
+  }
+
+  /// Grids of levels 0, 1 and 2 of a brick.
+  void load_brick() {
+    const Dims& dims = layout_->dims;
+    const bool in_place = kIsReal<W> && layout_->stride[2] == 1 && reinterpret_cast<uintptr_t>(data_) % alignof(W) == 0;
+    if (in_place) {
+      const auto* at = reinterpret_cast<const W*>(data_);
+      const size_t last = layout_->batch_offset.back() + (dims.n[0] - 1) * layout_->stride[0] +
+                          (dims.n[1] - 1) * layout_->stride[1] + dims.n[2];
+      grid0_ = {at, layout_->batch_offset.data(), static_cast<ptrdiff_t>(layout_->stride[0]),
+                static_cast<ptrdiff_t>(layout_->stride[1]), at + last};
+    } else {
+      W* to = work_.grids[0].reserve(dims);
+      for_each_row(dims, [&](size_t item, size_t z, size_t y) {
+        load_row<W>(coding_.type, element(item, z, y, 0), layout_->stride[2], dims.n[2], to);
+        to += dims.n[2];
+      });
+      grid0_ = work_.grids[0].view();
+    }
+    halve(0);
+    halve(1);
+  }
+
+  const GridView<W>& grid(unsigned level) const {
+    return level == 0 && shift_ > 0 ? grid0_ : work_.grids[level].view();
+  }
+
+  /// The grid of the level above.
+  void halve(unsigned level) {
+    const GridView<W> from = grid(level);
+    const Dims dims = coarsen(layout_->dims, level + 1);
+    W* to = work_.grids[level + 1].reserve(dims);
+    for_each_row(dims, [&](size_t item, size_t z, size_t y) {
+      const W* row = from.at + from.item_offset[item] + static_cast<ptrdiff_t>(2 * z) * from.slab +
+                     static_cast<ptrdiff_t>(2 * y) * from.row;
+      typed<W>(kernels()).every_second(row, from.end, dims.n[2], to);
+      to += dims.n[2];
+    });
+  }
+
+  void keep_coarse(const Plane<W>& plane, const Dims& grid) {
+    const size_t count = grid.count();
+    work_.coarse.resize(count * sizeof(W));
+    work_.coarse_activity.resize(count);
+    work_.coarse_special.resize(count);
+    size_t to = 0;
+    const size_t m = grid.n[2];
+    for_each_row(grid, [&](size_t item, size_t z, size_t y) {
+      const ptrdiff_t at = plane.strides.at(item, z, y);
+      std::memcpy(work_.coarse.data() + to * sizeof(W), plane.value + at, m * sizeof(W));
+      std::memcpy(work_.coarse_activity.data() + to, plane.activity + at, m);
+      if (plane.special != nullptr) {
+        std::memcpy(work_.coarse_special.data() + to, plane.special + at, m);
+      }
+      to += m;
+    });
+    coarse_ = {grid, work_.coarse.data(), work_.coarse_activity.data(),
+               plane.special != nullptr ? work_.coarse_special.data() : nullptr};
+  }
+
+  void start_record(bool elements) {
+    elements_ = elements;
+    work_.emitter.clear();
     stored_.clear();
   }
-  /// False: the tokens take more than the elements do; once more as elements.
-  bool finish_record(size_t points) {
-    const size_t raw = points * coding_.size;
-    if (tally_ != nullptr) {
-      emitter_.count_into(tally_->histogram);
-      tally_->side_bits += emitter_.side_bits();
-      tally_->points += points;
-      return true;
-    }
+  bool finish_record(RecordId id, size_t points) {
     if (elements_) {
-      record_ = pack_elements(stored_, coding_.size);
+      sink_.elements(id, pack_elements(stored_, coding_.size));
       return true;
     }
-    record_ = emitter_.finish(settings_.tables, coding_.size);
-    return record_.size() <= raw + 1;
+    return sink_.tokens(id, work_.emitter, points);
   }
 
-  void begin_segment(unsigned context_base, size_t count) {
-    if (elements_) {
+  EncodeJob<W> make_job(size_t points) {
+    EncodeJob<W> job;
+    job.special = coding_.specials.data();
+    job.specials = coding_.specials.size();
+    job.width = coding_.width();
+    job.exact = work_.exact.reserve(points);
+    job.wide = work_.wide.reserve(points + 64);
+    return job;
+  }
+
+  /// Quantizes, or takes exact residuals: those give the values that records of elements need, too.
+  void run(EncodeJob<W>& job, unsigned level, uint8_t* tokens) {
+    job.tokens = tokens;
+    if constexpr (kLossy) {
+      if (!elements_) {
+        job.quantum = coding_.quantum(level);
+        job.reciprocal = W(1) / job.quantum;
+        job.bound = bound_;
+        typed<W>(kernels()).encode_codes(job);
+        count_changes(job);
+        return;
+      }
+    }
+    typed<W>(kernels()).encode_residuals(job);
+  }
+
+  void count_changes(const EncodeJob<W>& job) {
+    uint64_t* changed = sink_.changed();
+    if (changed == nullptr) {
       return;
     }
-    emitter_.begin_segment(context_base, count);
-    codable_below_ = kTokens;
-    for (unsigned k = 0; k < kClassContexts && context_base + k < kContexts && tally_ == nullptr; ++k) {
-      const FrequencyTable& table = settings_.tables.table(context_base + k);
-      frequency_.at(k) = table.frequency.data();
-      codable_below_ = std::min(codable_below_, table.codable_below);
-    }
-  }
-  void contexts_row(uint8_t context, size_t count) {
-    if (!elements_) {
-      std::fill(emitter_.contexts(), emitter_.contexts() + count, context);
-    }
+    const uint8_t* token = job.tokens;
+    const ClassShape& n = job.shape;
+    for_each_row({n.items, {n.slabs, n.rows, n.count}}, [&](size_t item, size_t z, size_t y) {
+      const W* x = job.x + job.item_offset[item] + job.x_strides.at(0, z, y);
+      const W* value = job.value + job.strides.at(item, z, y);
+      for (size_t i = 0; i < n.count; ++i, ++token) {
+        *changed += *token < kTokenZero || same_bits(x[2 * i], value[i]) ? 0 : 1;
+      }
+    });
   }
 
-  void encode_class(const LevelStep<W>& step, unsigned level, unsigned c) {
-    const Dims dims = step.class_dims(c);
+  void encode_class(const Level<W>& step, unsigned level, unsigned c) {
+    const Dims& dims = step.dims(c);
     const size_t count = dims.count();
-    if (count == 0) {
+    EncodeJob<W> job = make_job(count);
+    step.describe(c, job);
+    const GridView<W>& from = grid(level);
+    job.x = from.at + static_cast<ptrdiff_t>(c >> 2 & 1U) * from.slab + static_cast<ptrdiff_t>(c >> 1 & 1U) * from.row +
+            static_cast<ptrdiff_t>(c & 1U);
+    job.item_offset = from.item_offset;
+    job.x_strides = {0, 2 * from.slab, 2 * from.row};
+    job.x_end = from.end;
+    uint8_t* tokens = work_.tokens.reserve(count + kSlackBytes);
+    run(job, level, tokens);
+    put_lists(job, dims, c, level, 0);
+    if (elements_) {
+      uint8_t* marks = work_.marks.reserve(count + kSlackBytes);
+      std::transform(tokens, tokens + count, marks, [](uint8_t token) {
+        return static_cast<uint8_t>(token == kTokenSpecial || token == kTokenExact ? 1 : 0);
+      });
+      step.mark_elements(c, marks);
       return;
     }
-    begin_segment(context_base(level, c), count);
-    if (!elements_) {
-      step.contexts(c, settings_.contexts, emitter_.contexts());
-    }
-    const Place<const std::byte> place{data_, layout_, coding_.size, level};
-    const Plane<W>& plane = step.plane(c);
-    const size_t m = dims.n[2];
-    W* x = x_.reserve(m);
-    W* prediction = prediction_.reserve(m);
-    size_t at = 0;
-    for (size_t batch = 0; batch < dims.batch; ++batch) {
-      for (size_t z = 0; z < dims.n[0]; ++z) {
-        for (size_t y = 0; y < dims.n[1]; ++y, at += m) {
-          const std::byte* row = place.row(c, batch, z, y);
-          load(row, place.step(), m, x);
-          step.predict_row(c, batch, z, y, prediction);
-          const ptrdiff_t to = plane.at(batch, z, y);
-          code_row(x, prediction, m, level, row, place.step(), at, plane.value + to, plane.activity + to);
-        }
-      }
-    }
+    uint8_t* contexts = work_.contexts.reserve(count + kSlackBytes);
+    step.contexts(c, contexts);
+    step.mark(c, tokens, thresholds_);
+    work_.emitter.add_class(context_base(level, odd_axes(c)), tokens, contexts, count);
   }
 
-  void load(const std::byte* row, size_t step, size_t m, W* x) const {
-    if constexpr (kIsReal<W>) {
-      if (step == 2) {
-        row_kernels<W>().every_second(row, m, x);
-        return;
+  /// What belongs to the tokens of a class (or of anchor `item`) but is not in them.
+  void put_lists(const EncodeJob<W>& job, const Dims& dims, unsigned c, unsigned level, size_t item) {
+    const auto place = [&](size_t position) {
+      const size_t x = position % dims.n[2];
+      const size_t y = position / dims.n[2] % dims.n[1];
+      const size_t z = position / dims.n[2] / dims.n[1] % dims.n[0];
+      const size_t i = position / dims.n[2] / dims.n[1] / dims.n[0];
+      if (c == 0) {
+        return element(item + i, 0, 0, 0);
       }
-    }
-    load_row<W>(coding_.type, row, step, m, x);
-  }
-
-  /// `at`: where in the segment the row begins.
-  void code_row(const W* x, const W* prediction, size_t m, unsigned level, const std::byte* row, size_t step, size_t at,
-                W* value, Activity* activity) {
+      return element(i, (2 * z + (c >> 2 & 1U)) << level, (2 * y + (c >> 1 & 1U)) << level,
+                     (2 * x + (c & 1U)) << level);
+    };
     if (elements_) {
-      element_row(x, prediction, m, row, step, value, activity);
-    } else if constexpr (kLossy) {
-      lossy_row(x, prediction, m, level, row, step, at, value, activity);
-    } else {
-      exact_row(x, prediction, m, row, step, at, value, activity);
+      for (size_t position = 0; position < dims.count(); ++position) {
+        const std::byte* from = place(position);
+        stored_.insert(stored_.end(), from, from + coding_.size);
+      }
+      return;
     }
-  }
-
-  void element_row(const W* x, const W* prediction, size_t m, const std::byte* row, size_t step, W* value,
-                   Activity* activity) {
-    for (size_t i = 0; i < m; ++i) {
-      const bool special = !Coding<W>::is_finite(x[i]) || coding_.special_index(x[i]) >= 0;
-      value[i] = special ? prediction[i] : x[i];
-      activity[i] = special ? kSpecialActivity : Activity{0};
-      const std::byte* element = row + i * step * coding_.size;
-      stored_.insert(stored_.end(), element, element + coding_.size);
+    work_.emitter.add_wide(job.wide, job.wide_count);
+    for (size_t k = 0; k < job.exact_count; ++k) {
+      work_.emitter.exact(place(job.exact[k]), coding_.size);
     }
-  }
-
-  bool codable(unsigned context, unsigned token) const {
-    return frequency_[context] == nullptr || frequency_[context][token] != 0;
-  }
-
-  void lossy_row(const W* x, const W* prediction, size_t m, unsigned level, const std::byte* row, size_t step,
-                 size_t at, W* value, Activity* activity) {
-    const W quantum = coding_.quantum(level);
-    uint8_t* tokens = emitter_.tokens() + at;
-    if (!coding_.finite_specials && codable_below_ > kTokenZero) {
-      const uint32_t limit = std::min(kDirectCodes, codable_below_ - kTokenZero);
-      const QuantizeJob<W> job = {x, prediction, m, quantum, W(1) / quantum, bound_, limit, tokens, activity, value};
-      if (row_kernels<W>().quantize(job)) {
-        count_unchanged(x, value, tokens, m);
-        return;
-      }
+    if (coding_.specials.size() < 2) {
+      return;
     }
-    int32_t* code = code_.reserve(m);
-    uint8_t* bad = bad_.reserve(m);
-    bool any = quantize_row(x, prediction, m, quantum, W(1) / quantum, bound_, code, value, bad);
-    if (coding_.finite_specials) {
-      for (const W special : coding_.specials) {
-        for (size_t i = 0; i < m; ++i) {
-          bad[i] |= same_bits(special, x[i]) ? 1 : 0;
-        }
-      }
-      any = true;
-    }
-    const uint8_t* contexts = emitter_.contexts() + at;
-    for (size_t i = 0; i < m; ++i) {
-      if (any && bad[i] != 0 && !same_bits(x[i], value[i])) {
-        tokens[i] = odd_one(x[i], prediction[i], row + i * step * coding_.size, value + i, activity + i);
-        continue;
-      }
-      const uint32_t zigzagged = zigzag(code[i]);
-      const Token token = token_of(zigzagged);
-      if (!codable(contexts[i], token.token)) {
-        tokens[i] = odd_one(x[i], prediction[i], row + i * step * coding_.size, value + i, activity + i);
-        continue;
-      }
-      tokens[i] = token.token;
-      activity[i] = static_cast<Activity>(std::min<uint32_t>((zigzagged + 1) / 2, kMaxActivity));
-      if (token.extra_bits > 0) {
-        emitter_.extra(zigzagged & ((uint64_t{1} << token.extra_bits) - 1), token.extra_bits);
-      }
-    }
-    count_unchanged(x, value, tokens, m);
-  }
-
-  void count_unchanged(const W* x, const W* value, const uint8_t* tokens, size_t m) {
-    for (size_t i = 0; i < m && tally_ != nullptr; ++i) {
-      tally_->unchanged += same_bits(x[i], value[i]) || tokens[i] == kTokenSpecial ? 1 : 0;
-    }
-  }
-
-  void exact_row(const W* x, const W* prediction, size_t m, const std::byte* row, size_t step, size_t at, W* value,
-                 Activity* activity) {
-    uint8_t* tokens = emitter_.tokens() + at;
-    const uint8_t* contexts = emitter_.contexts() + at;
-    for (size_t i = 0; i < m; ++i) {
-      const BitsOf<W> residual = residual_of(x[i], prediction[i], coding_.range.width);
-      const Token token = token_of(residual);
-      if (coding_.special_index(x[i]) >= 0 || !codable(contexts[i], token.token)) {
-        tokens[i] = odd_one(x[i], prediction[i], row + i * step * coding_.size, value + i, activity + i);
-        continue;
-      }
-      tokens[i] = token.token;
-      value[i] = Coding<W>::is_finite(x[i]) ? x[i] : prediction[i];
-      const auto bits = static_cast<Activity>(std::bit_width(residual));
-      activity[i] = std::min(bits, kMaxActivity);
-      if (token.extra_bits > 0) {
-        emitter_.extra(residual & ((uint64_t{1} << token.extra_bits) - 1), token.extra_bits);
-      }
-      if (tally_ != nullptr) {
-        tally_->residual_bits += bits;
+    for (size_t position = 0; position < dims.count(); ++position) {
+      if (job.tokens[position] == kTokenSpecial) {
+        W value{};
+        load_row<W>(coding_.type, place(position), 1, 1, &value);
+        work_.emitter.special(static_cast<uint8_t>(coding_.special_index(value)));
       }
     }
   }
 
-  /// A special point or an element kept as it is; returns its token.
-  uint8_t odd_one(W x, W prediction, const std::byte* element, W* value, Activity* activity) {
-    const int index = coding_.special_index(x);
-    const bool finite = Coding<W>::is_finite(x);
-    if (index >= 0 || (!finite && kLossy)) {
-      emitter_.special(index >= 0 ? static_cast<uint8_t>(index) : kUnlistedSpecial);
-      if (index < 0) {
-        emitter_.exact(element, coding_.size);
-      }
-      *value = prediction;
-      *activity = kSpecialActivity;
-      return kTokenSpecial;
-    }
-    emitter_.exact(element, coding_.size);
-    *value = finite ? x : prediction;
-    *activity = kMaxActivity;
-    return kTokenEscape;
+  static Workspace<W>& workspace() {
+    thread_local Workspace<W> held;
+    return held;
   }
 
   Coding<W> coding_;
   const Settings& settings_;
+  unsigned shift_;
+  Thresholds thresholds_;
   const std::byte* data_;
-  Tally* tally_;
+  bool elements_only_;
+  RecordSink& sink_;
+  Workspace<W>& work_ = workspace();
   W bound_{};
   const Layout* layout_ = nullptr;
+  uint64_t number_ = 0;
   bool elements_ = false;
-  bool elements_only_ = false;
-  LevelMemory<W> memory_;
-  Emitter emitter_;
-  std::array<const uint16_t*, kClassContexts> frequency_{};
-  unsigned codable_below_ = kTokens;  ///< smaller tokens can be coded in every context of the segment
-  Buffer<W> x_;
-  Buffer<W> prediction_;
-  Buffer<int32_t> code_;
-  Buffer<uint8_t> bad_;
+  GridView<W> grid0_;
+  CoarsePoints<W> coarse_;
   Bytes stored_;
-  Bytes record_;
-  std::array<Bytes, 3> brick_records_;
-  Dims grid_;
-  std::vector<W> grid_value_;
-  std::vector<Activity> grid_activity_;
 };
 
-/// Calls f with the encoder that the settings need.
-template <typename F>
-auto with_encoder(const Settings& settings, const std::byte* data, Tally* tally, F&& f) {
-  return with_work_type(settings.dtype, [&](auto zero) {
-    using W = decltype(zero);
-    if constexpr (kIsReal<W>) {
-      if (settings.scheme == Scheme::codes) {
-        TileEncoder<W, Lossy> encoder(settings, data, tally);
-        return f(encoder);
-      }
-    }
-    TileEncoder<W, Exact> encoder(settings, data, tally);
-    return f(encoder);
-  });
+template <typename Encoder>
+void encode_with(Encoder&& encoder, const Geometry& geometry, uint64_t tile, BrickChoice choice) {
+  const Box box = geometry.tile_box(tile);
+  const Layout layout = geometry.layout(box, box);
+  encoder.coarse(tile, layout);
+  if (geometry.coarse_shift == 0 || choice.step == 0) {
+    return;
+  }
+  const std::vector<uint64_t> bricks = geometry.bricks_of(tile);
+  const size_t step = std::min(choice.step, bricks.size());
+  for (size_t first = 0; first < bricks.size(); first += step) {
+    // Another place within each run of `step`, so that no row or column of bricks is always or never looked at.
+    const size_t i =
+        step == 1 ? first : std::min(bricks.size() - 1, first + (first / step * 7 + tile * 3 + step / 2) % step);
+    const Box part = geometry.brick_box(bricks[i]);
+    const Layout place = geometry.layout(part, box);
+    encoder.brick(bricks[i], place, coarse_origin(geometry, part, box));
+  }
 }
+
+/// Finishes records one by one.
+class FinishingSink : public RecordSink {
+ public:
+  explicit FinishingSink(const Settings& settings) : settings_(settings), size_(element_size(settings.dtype)) {}
+  bool tokens(RecordId id, Emitter& emitter, size_t points) override {
+    Bytes record = emitter.finish(settings_.tables, size_);
+    if (record.size() > points * size_ + 1) {
+      return false;
+    }
+    elements(id, std::move(record));
+    return true;
+  }
+  void elements(RecordId id, Bytes record) override { by_level_.at(id.level).push_back({id, std::move(record)}); }
+  /// In key order.
+  std::vector<Record> take() {
+    std::vector<Record> records;
+    for (size_t level = by_level_.size(); level-- > 0;) {
+      std::move(by_level_.at(level).begin(), by_level_.at(level).end(), std::back_inserter(records));
+    }
+    return records;
+  }
+
+ private:
+  const Settings& settings_;
+  size_t size_;
+  std::array<std::vector<Record>, kCoarseLevel + 1> by_level_;
+};
+
+class TallySink : public RecordSink {
+ public:
+  explicit TallySink(Tally& tally) : tally_(tally) {}
+  bool tokens(RecordId /*id*/, Emitter& emitter, size_t points) override {
+    emitter.count_into(tally_.histogram);
+    tally_.side_bits += emitter.side_bits();
+    tally_.points += points;
+    tally_.nonzero += emitter.nonzero();
+    return true;
+  }
+  void elements(RecordId /*id*/, Bytes record) override { tally_.element_bytes += record.size(); }
+  uint64_t* changed() override { return tally_.count_changes ? &tally_.changed : nullptr; }
+
+ private:
+  Tally& tally_;
+};
 
 }  // namespace
 
-Result<std::vector<Record>> encode_tile(const Settings& settings, uint64_t tile, const std::byte* data, bool exact) {
-  const Geometry& geometry = settings.geometry;
-  const Box box = geometry.tile_box(tile);
-  const Layout layout = geometry.layout(box, box);
-  const bool elements_only = exact || settings.scheme == Scheme::elements;
-  return with_encoder(settings, data, nullptr, [&](auto& encoder) -> Result<std::vector<Record>> {
-    std::vector<Record> records;
-    records.push_back({{kCoarseLevel, tile}, encoder.coarse(layout, elements_only)});
-    if (geometry.coarse_shift == 0) {
-      return records;
-    }
-    const std::vector<uint64_t> bricks = geometry.bricks_of(tile);
-    std::array<std::vector<Record>, 3> by_level;
-    for (const uint64_t number : bricks) {
-      const Box part = geometry.brick_box(number);
-      auto made = encoder.brick(geometry.layout(part, box), coarse_origin(geometry, part, box), elements_only);
-      for (uint8_t level = 0; level < 3; ++level) {
-        if (!made.at(level).empty()) {
-          by_level.at(level).push_back({{level, number}, std::move(made.at(level))});
-        }
+void encode_records(const Settings& settings, uint64_t tile, const std::byte* data, bool elements, BrickChoice choice,
+                    RecordSink& sink) {
+  const bool only = elements || settings.scheme == Scheme::elements;
+  with_work_type(settings.dtype, [&](auto zero) {
+    using W = decltype(zero);
+    if constexpr (kIsReal<W>) {
+      if (settings.scheme == Scheme::codes) {
+        encode_with(TileEncoder<W, true>(settings, data, only, sink), settings.geometry, tile, choice);
+        return;
       }
     }
-    for (size_t level = 3; level-- > 0;) {
-      std::move(by_level.at(level).begin(), by_level.at(level).end(), std::back_inserter(records));
-    }
-    return records;
+    encode_with(TileEncoder<W, false>(settings, data, only, sink), settings.geometry, tile, choice);
   });
+}
+
+Result<std::vector<Record>> encode_tile(const Settings& settings, uint64_t tile, const std::byte* data, bool exact) {
+  FinishingSink sink(settings);
+  encode_records(settings, tile, data, exact, {}, sink);
+  return sink.take();
 }
 
 void tally_tile(const Settings& settings, uint64_t tile, const std::byte* data, size_t brick_step, Tally& tally) {
-  const Geometry& geometry = settings.geometry;
-  const Box box = geometry.tile_box(tile);
-  const Layout layout = geometry.layout(box, box);
-  with_encoder(settings, data, &tally, [&](auto& encoder) {
-    encoder.coarse(layout, false);
-    const std::vector<uint64_t> bricks = geometry.bricks_of(tile);
-    const size_t step = std::min(brick_step, bricks.size());
-    for (size_t first = 0; step > 0 && first < bricks.size() && geometry.coarse_shift > 0; first += step) {
-      // Another place within each run of `step`, so that no row or column of bricks is always or never looked at.
-      const size_t i = std::min(bricks.size() - 1, first + (first / step * 7 + tile * 3 + step / 2) % step);
-      const Box part = geometry.brick_box(bricks[i]);
-      encoder.brick(geometry.layout(part, box), coarse_origin(geometry, part, box), false);
-    }
-  });
+  TallySink sink(tally);
+  encode_records(settings, tile, data, false, {brick_step}, sink);
 }
 
-uint64_t Tally::zeros() const {
+unsigned Tally::mean_code_bits() const {
   uint64_t sum = 0;
-  for (const Counts& counts : histogram.counts) {
-    sum += uint64_t{counts[kTokenZero]} + counts[kTokenSpecial] + counts[kTokenEscape];
+  uint64_t seen = 0;
+  for (unsigned context = 0; context < kContexts; ++context) {
+    if (context % kClassContexts == kFlagContext) {
+      continue;
+    }
+    for (unsigned token = kTokenZero; token < kTokens; ++token) {
+      const unsigned bits = token < kFirstWideToken ? static_cast<unsigned>(std::bit_width(token - kTokenZero))
+                                                    : extra_bits_of(token) + 2;
+      sum += uint64_t{histogram.counts[context][token]} * bits;
+      seen += histogram.counts[context][token];
+    }
   }
-  return sum;
+  return static_cast<unsigned>(sum / std::max<uint64_t>(seen, 1));
 }
 
 size_t elements_size(const Settings& settings, uint64_t tile, const std::byte* data) {
-  Settings plain = settings;
-  plain.scheme = Scheme::elements;
-  const auto records = encode_tile(plain, tile, data, true);
-  size_t size = 0;
-  for (const Record& record : *records) {
-    size += record.data.size();
-  }
-  return size;
+  Tally tally;
+  TallySink sink(tally);
+  encode_records(settings, tile, data, true, {}, sink);
+  return tally.element_bytes;
 }
 
 }  // namespace varve::codec

@@ -62,12 +62,18 @@ class Failure {
 }  // namespace
 
 /// The state of one seal.
+/// Small arrays are encoded when they are planned; their records wait in memory, at most so many bytes.
+constexpr size_t kMostReadyBytes = size_t{64} << 20;
+
 struct Sealer::Work {
   const SealJob& job;
   Layout layout;
   std::vector<ArrayCodec> codecs;
   std::vector<std::optional<uint32_t>> old;  ///< predecessor in the base, for each array
   std::vector<std::vector<TileFate>> fates;  ///< for each array and tile; empty without base
+  /// For each array: the records of its tiles, where they were made with its codec; else empty.
+  std::vector<std::vector<std::vector<codec::Record>>> ready;
+  size_t ready_bytes = 0;
   std::unique_ptr<index::ObjectWriter> writer;
   bool lossy = false;
 };
@@ -223,6 +229,7 @@ Status Sealer::plan_array(Work& work, ArrayEntry entry) {
   std::optional<uint32_t> old;
   std::vector<TileFate> fates;
   std::optional<ArrayCodec> codec;
+  std::vector<std::vector<codec::Record>> ready;
   if (job.base) {
     old = find_predecessor(*job.base, region);
     if (old) {
@@ -245,9 +252,20 @@ Status Sealer::plan_array(Work& work, ArrayEntry entry) {
     }
   }
   if (!codec) {
-    const codec::ArraySpec spec{region.dtype, region.shape, entry.bound, region.fill_values};
+    const codec::ArraySpec spec{region.dtype, region.shape, entry.bound, region.fill_values, {}};
     const auto read = [&](const Box& box, std::byte* out) { return gather_box(region, box, job.read, out); };
-    VARVE_ASSIGN(codec, ArrayCodec::plan(spec, read));
+    if (!job.base && element_count(region.shape) <= ArrayCodec::kEncodeWhole && work.ready_bytes < kMostReadyBytes) {
+      VARVE_ASSIGN(codec::EncodedArray encoded, ArrayCodec::encode_array(spec, read));
+      codec = std::move(encoded.codec);
+      ready = std::move(encoded.tiles);
+      for (const auto& records : ready) {
+        for (const codec::Record& record : records) {
+          work.ready_bytes += record.data.size();
+        }
+      }
+    } else {
+      VARVE_ASSIGN(codec, ArrayCodec::plan(spec, read));
+    }
     if (job.base) {
       fates = tile_fates(region, *codec, *job.base, old, job.dirty);
     }
@@ -263,6 +281,7 @@ Status Sealer::plan_array(Work& work, ArrayEntry entry) {
   work.codecs.push_back(*std::move(codec));
   work.old.push_back(old);
   work.fates.push_back(std::move(fates));
+  work.ready.push_back(std::move(ready));
   return {};
 }
 
@@ -338,10 +357,15 @@ Status Sealer::encode_tile(Work& work, size_t array, uint64_t tile) {
     }
     return {};
   }
-  const Box box = codec.tile_box(tile);
-  Bytes data(element_count(box.shape) * element_size(codec.dtype()));
-  VARVE_TRY(gather_box(work.layout.arrays[array].region, box, work.job.read, data.data()));
-  VARVE_ASSIGN(const std::vector<codec::Record> records, codec.encode_tile(tile, data.data(), fate == TileFate::exact));
+  std::vector<codec::Record> records;
+  if (!work.ready[array].empty()) {
+    records = std::move(work.ready[array][tile]);
+  } else {
+    const Box box = codec.tile_box(tile);
+    Bytes data(element_count(box.shape) * element_size(codec.dtype()));
+    VARVE_TRY(gather_box(work.layout.arrays[array].region, box, work.job.read, data.data()));
+    VARVE_ASSIGN(records, codec.encode_tile(tile, data.data(), fate == TileFate::exact));
+  }
   for (const codec::Record& record : records) {
     VARVE_TRY(work.writer->put({region, record.id.level, record.id.brick}, record.data));
   }
@@ -410,7 +434,8 @@ Status Sealer::encode_patches(Work& work) {
 
 Result<SealOutcome> Sealer::seal(const SealJob& job, bool require_arrays) {
   VARVE_ASSIGN(Layout recognised, recognise(job, require_arrays));
-  Work work{.job = job, .layout = std::move(recognised), .codecs = {}, .old = {}, .fates = {}, .writer = {}};
+  Work work{
+      .job = job, .layout = std::move(recognised), .codecs = {}, .old = {}, .fates = {}, .ready = {}, .writer = {}};
   VARVE_TRY(plan_arrays(work));
   VARVE_TRY(finish_layout(work));
   VARVE_ASSIGN(work.writer, index_.begin_object());

@@ -148,14 +148,21 @@ size_t Encoded::stored() const {
   return total;
 }
 
-Result<ArrayCodec> plan(const Field& field, const std::string& mode) {
+Result<codec::ArraySpec> spec_of(const Field& field, const std::string& mode) {
   VARVE_ASSIGN(const codec::Bound bound, codec::parse_bound(mode));
-  return ArrayCodec::plan(
-      {.dtype = field.dtype, .shape = field.shape, .bound = bound, .fill_values = field.fill_values},
-      [&](const Box& box, std::byte* out) -> Status {
-        gather(field, box, out);
-        return {};
-      });
+  return codec::ArraySpec{field.dtype, field.shape, bound, field.fill_values, field.data};
+}
+
+codec::ReadBox reader_of(const Field& field) {
+  return [&field](const Box& box, std::byte* out) -> Status {
+    gather(field, box, out);
+    return {};
+  };
+}
+
+Result<ArrayCodec> plan(const Field& field, const std::string& mode) {
+  VARVE_ASSIGN(const codec::ArraySpec spec, spec_of(field, mode));
+  return ArrayCodec::plan(spec, reader_of(field));
 }
 
 Result<std::vector<codec::Record>> encode_tile(const ArrayCodec& made, const Field& field, uint64_t tile) {
@@ -170,8 +177,15 @@ Result<std::vector<codec::Record>> encode_tile(const ArrayCodec& made, const Fie
 }
 
 Result<Encoded> encode(const Field& field, const std::string& mode, fs::ThreadPool* pool) {
-  VARVE_ASSIGN(const ArrayCodec made, plan(field, mode));
   Encoded encoded;
+  if (element_count(field.shape) <= ArrayCodec::kEncodeWhole) {  // as the sealer does
+    VARVE_ASSIGN(const codec::ArraySpec spec, spec_of(field, mode));
+    VARVE_ASSIGN(codec::EncodedArray whole, ArrayCodec::encode_array(spec, reader_of(field)));
+    encoded.header = whole.codec.header();
+    encoded.tiles = std::move(whole.tiles);
+    return encoded;
+  }
+  VARVE_ASSIGN(const ArrayCodec made, plan(field, mode));
   encoded.header = made.header();
   encoded.tiles.resize(made.tile_count());
   VARVE_TRY(for_each(pool, encoded.tiles.size(), [&](size_t tile) -> Status {

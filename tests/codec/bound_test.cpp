@@ -319,7 +319,7 @@ TEST(Bound, PlansHaveTheSameBound) {
         }
         return {};
       };
-      const auto codec = ArrayCodec::plan({type, {line.size()}, bound, {}}, read);
+      const auto codec = ArrayCodec::plan({type, {line.size()}, bound, {}, {}}, read);
       ASSERT_TRUE(codec.ok());
       EXPECT_GT(codec->info().absolute_bound, 0);
       EXPECT_EQ(codec->info().absolute_bound, resolve_bound(type, bound, range_of_line(type, line)).absolute_bound);

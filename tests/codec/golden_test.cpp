@@ -67,15 +67,15 @@ void read_case(const std::filesystem::path& path) {
 
 const std::vector<Case>& cases() {
   static const std::vector<Case> all = {
-      {"v1_f32_waves_rel", DType::f32, {33, 40, 21}, Content::waves, {BoundMode::relative, 1e-3}},
-      {"v1_f32_mask_abs", DType::f32, {90, 110}, Content::mask, {BoundMode::absolute, 1e-2}},
-      {"v1_f64_specials_rel", DType::f64, {3, 60, 30}, Content::specials, {BoundMode::relative, 1e-2}},
-      {"v1_f64_waves_lossless", DType::f64, {12, 20, 22}, Content::waves, {}},
-      {"v1_i16_steps_lossless", DType::i16, {100, 90}, Content::steps, {}},
-      {"v1_f16_noise_lossless", DType::f16, {5000}, Content::noise, {}},
-      {"v1_u8_tiny", DType::u8, {3}, Content::ramp, {}},
-      {"v1_i64_ramp_lossless", DType::i64, {9000}, Content::ramp, {}},
-      {"v1_f32_tiny_abs", DType::f32, {40, 50}, Content::waves, {BoundMode::absolute, 1e-3}}};
+      {"v2_f32_waves_rel", DType::f32, {33, 40, 21}, Content::waves, {BoundMode::relative, 1e-3}},
+      {"v2_f32_mask_abs", DType::f32, {90, 110}, Content::mask, {BoundMode::absolute, 1e-2}},
+      {"v2_f64_specials_rel", DType::f64, {3, 60, 30}, Content::specials, {BoundMode::relative, 1e-2}},
+      {"v2_f64_waves_lossless", DType::f64, {12, 20, 22}, Content::waves, {}},
+      {"v2_i16_steps_lossless", DType::i16, {100, 90}, Content::steps, {}},
+      {"v2_f16_noise_lossless", DType::f16, {5000}, Content::noise, {}},
+      {"v2_u8_tiny", DType::u8, {3}, Content::ramp, {}},
+      {"v2_i64_ramp_lossless", DType::i64, {9000}, Content::ramp, {}},
+      {"v2_f32_tiny_abs", DType::f32, {40, 50}, Content::waves, {BoundMode::absolute, 1e-3}}};
   return all;
 }
 

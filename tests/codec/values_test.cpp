@@ -8,7 +8,7 @@ template <typename T>
 Array from_values(const std::vector<T>& values, const Extents& shape, const Bound& bound,
                   const std::vector<uint64_t>& fills = {}) {
   Array array;
-  array.spec = {sizeof(T) == 4 ? DType::f32 : DType::f64, shape, bound, fills};
+  array.spec = {sizeof(T) == 4 ? DType::f32 : DType::f64, shape, bound, fills, {}};
   array.data.resize(values.size() * sizeof(T));
   std::memcpy(array.data.data(), values.data(), array.data.size());
   return array;

@@ -1,0 +1,436 @@
+#include "codec/estimate.h"
+
+#include <cmath>
+
+namespace varve::codec {
+
+namespace {
+
+constexpr size_t kRun = 8;        ///< points next to each other along the last axis
+constexpr unsigned kStrides = 4;  ///< levels 0 to 3
+constexpr size_t kMaxAxes = 4;    ///< the last ones longer than 1
+
+/// A counter-based generator: the same numbers on every machine.
+uint64_t mix(uint64_t x) {
+  x += 0x9e3779b97f4a7c15U;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
+  return x ^ (x >> 31);
+}
+
+/// About log2(v) for v >= 1: exact at powers of two, linear between them.
+inline float rough_log2(float v) {
+  return static_cast<float>(std::bit_cast<uint32_t>(v) - 0x3f800000U) * (1.0F / 8388608.0F);
+}
+
+/// The predictions of one run of points along each axis at each stride.
+struct Predictions {
+  size_t count = 0;
+  std::array<double, kRun> value{};
+  std::array<bool, kRun> used{};  ///< not special
+  std::array<std::array<std::array<double, kRun>, kStrides>, kMaxAxes> cubic{};
+  std::array<std::array<std::array<double, kRun>, kStrides>, kMaxAxes> linear{};
+};
+
+struct Axes {
+  explicit Axes(const Extents& shape) {
+    stride.resize(shape.size());
+    uint64_t step = 1;
+    for (size_t axis = shape.size(); axis-- > 0;) {
+      stride[axis] = step;
+      step *= shape[axis];
+      if (shape[axis] > 1 && used.size() < kMaxAxes) {
+        used.insert(used.begin(), static_cast<uint8_t>(axis));
+      }
+    }
+  }
+  std::vector<uint64_t> stride;
+  std::vector<uint8_t> used;
+};
+
+template <typename W>
+class Sampler {
+ public:
+  Sampler(const Settings& settings, const Region<W>& region, const Axes& axes)
+      : region_(region), axes_(axes), noise_(settings.scheme == Scheme::codes ? settings.absolute_bound : 0) {
+    for (const uint64_t bits : settings.specials) {
+      specials_.push_back(static_cast<double>(from_bits<W>(settings.dtype, bits)));
+    }
+  }
+
+  void take(uint64_t seed, Predictions& out) const {
+    Extents index(region_.box.shape.size());
+    uint64_t at = 0;
+    for (size_t axis = 0; axis < index.size(); ++axis) {
+      const uint64_t room =
+          axis + 1 == index.size() ? region_.box.shape[axis] - run_length() + 1 : region_.box.shape[axis];
+      index[axis] = mix(seed * 31 + axis) % room;
+      at += index[axis] * axes_.stride[axis];
+    }
+    out.count = run_length();
+    for (size_t i = 0; i < out.count; ++i) {
+      out.value.at(i) = static_cast<double>(region_.data[at + i]);
+      out.used.at(i) = !odd(out.value.at(i));
+    }
+    for (size_t k = 0; k < axes_.used.size(); ++k) {
+      for (unsigned s = 0; s < kStrides; ++s) {
+        predict(axes_.used[k], uint64_t{1} << s, index, at, out.cubic.at(k).at(s), out.linear.at(k).at(s));
+      }
+    }
+    if (noise_ > 0) {
+      for (size_t k = 0; k < axes_.used.size(); ++k) {
+        add_noise(seed * kMaxAxes + k, out.value, out.cubic.at(k), out.linear.at(k));
+      }
+    }
+  }
+  size_t run_length() const { return std::min<size_t>(kRun, region_.box.shape.back()); }
+
+ private:
+  bool odd(double value) const {
+    return !std::isfinite(value) || std::find(specials_.begin(), specials_.end(), value) != specials_.end();
+  }
+  /// The element at a distance along an axis, brought back into the region by reflection.
+  double around(size_t axis, int64_t step, const Extents& index, uint64_t at, size_t i) const {
+    const auto extent = static_cast<int64_t>(region_.box.shape[axis]);
+    const int64_t own =
+        static_cast<int64_t>(index[axis]) + (axis + 1 == region_.box.shape.size() ? static_cast<int64_t>(i) : 0);
+    int64_t to = own + step;
+    to = to < 0 ? -to : to;
+    to = to >= extent ? 2 * (extent - 1) - to : to;
+    to = std::clamp<int64_t>(to, 0, extent - 1);
+    const auto from = static_cast<int64_t>(at + i) + (to - own) * static_cast<int64_t>(axes_.stride[axis]);
+    return static_cast<double>(region_.data[from]);
+  }
+  void predict(size_t axis, uint64_t s, const Extents& index, uint64_t at, std::array<double, kRun>& cubic,
+               std::array<double, kRun>& linear) const {
+    const auto step = static_cast<int64_t>(s);
+    const bool small = region_.box.shape[axis] <= 3 * s;
+    for (size_t i = 0; i < run_length(); ++i) {
+      double b = around(axis, -step, index, at, i);
+      double c = around(axis, step, index, at, i);
+      b = odd(b) ? c : b;
+      c = odd(c) ? b : c;
+      linear.at(i) = (b + c) * 0.5;
+      if (small) {
+        cubic.at(i) = linear.at(i);
+        continue;
+      }
+      double a = around(axis, -3 * step, index, at, i);
+      double d = around(axis, 3 * step, index, at, i);
+      a = odd(a) ? b : a;
+      d = odd(d) ? c : d;
+      cubic.at(i) = ((b + c) * 9 - (a + d)) * 0.0625;
+    }
+  }
+
+  /// What quantizing the neighbours would do: they are as far from their true values as their own predictions, those
+  /// at twice the stride, but at most by the bound.
+  void add_noise(uint64_t seed, const std::array<double, kRun>& value,
+                 std::array<std::array<double, kRun>, kStrides>& cubic,
+                 std::array<std::array<double, kRun>, kStrides>& linear) const {
+    for (unsigned s = 0; s < kStrides; ++s) {
+      const auto& coarser = cubic.at(std::min(s + 1, kStrides - 1));
+      for (size_t i = 0; i < run_length(); ++i) {
+        const double size = std::min(noise_, std::fabs(coarser.at(i) - value.at(i)));
+        const uint64_t random = mix((seed * kStrides + s) * kRun + i);
+        const auto part = [&](unsigned k) {
+          return (static_cast<double>(random >> (16 * k) & 0xffffU) - 32767.5) * (1.0 / 32768);
+        };
+        cubic.at(s).at(i) += size * ((part(0) + part(1)) * 9 - (part(2) + part(3))) * 0.0625;
+        linear.at(s).at(i) += size * (part(0) + part(1)) * 0.5;
+      }
+    }
+  }
+
+  const Region<W>& region_;
+  const Axes& axes_;
+  double noise_;
+  std::vector<double> specials_;
+};
+
+/// Bits of a point that is `x` and predicted as `p`.
+template <typename W>
+struct PointBits {
+  explicit PointBits(const Settings& settings)
+      : codes(settings.scheme == Scheme::codes), reciprocal(codes ? 1 / settings.quantum : 0) {}
+  float operator()(double x, double p, double scale) const {
+    if (codes) {
+      const double t = std::min(std::fabs(x - p) * reciprocal * scale, 1e15);
+      return 0.5F * rough_log2(1.0F + 40.0F * static_cast<float>(t * t));
+    }
+    double distance = std::fabs(x - p);
+    if constexpr (kIsReal<W>) {
+      using U = BitsOf<W>;
+      const U a = bits_to_order(std::bit_cast<U>(static_cast<W>(x)));
+      const U b = bits_to_order(std::bit_cast<U>(static_cast<W>(p)));
+      distance = static_cast<double>(a > b ? a - b : b - a);
+    }
+    return rough_log2(1.0F + 2.0F * static_cast<float>(std::min(distance, 1e30)));
+  }
+  bool codes;
+  double reciprocal;
+};
+
+constexpr std::array<double, kStrides> kLevelPrecision = {1.0, 1.25, 1.5625, 1.95};
+
+/// Mean bits by class (a set of the used axes) and stride, for one kind of prediction.
+using ClassBits = std::array<std::array<double, kStrides>, 1U << kMaxAxes>;
+
+template <typename W>
+void add_bits(const PointBits<W>& bits, const Predictions& from, bool cubic, unsigned classes, ClassBits& out) {
+  const auto& by_axis = cubic ? from.cubic : from.linear;
+  for (unsigned c = 1; c < classes; ++c) {
+    if (std::popcount(c) > 3) {
+      continue;
+    }
+    const double part = 1.0 / std::popcount(c);
+    for (unsigned s = 0; s < kStrides; ++s) {
+      double sum = 0;
+      for (size_t i = 0; i < from.count; ++i) {
+        double p = 0;
+        for (size_t k = 0; k < kMaxAxes; ++k) {
+          p += (c >> k & 1U) != 0 ? by_axis.at(k).at(s).at(i) : 0.0;
+        }
+        sum += from.used.at(i) ? static_cast<double>(bits(from.value.at(i), p * part, kLevelPrecision.at(s))) : 0.0;
+      }
+      out.at(c).at(s) += sum;
+    }
+  }
+}
+
+/// Bits of all points of an array of `extents` (of the used axes) predicted along `set`. Levels above those that were
+/// looked at cost a bit more for each; anchors cost `anchor`.
+double set_bits(const ClassBits& by_class, unsigned set, const std::vector<uint64_t>& extents, double anchor) {
+  std::vector<double> n(extents.begin(), extents.end());
+  double sum = 0;
+  double items = 1;
+  for (size_t k = 0; k < n.size(); ++k) {
+    items *= (set >> k & 1U) != 0 ? 1.0 : n[k];
+  }
+  const auto more = [&] {
+    bool any = false;
+    for (size_t k = 0; k < n.size(); ++k) {
+      any = any || ((set >> k & 1U) != 0 && n[k] > 1);
+    }
+    return any;
+  };
+  for (unsigned s = 0; more(); ++s) {
+    const double extra = s < kStrides ? 0 : s - kStrides + 1;
+    for (unsigned c = set; c > 0; c = (c - 1) & set) {
+      double points = items;
+      for (size_t k = 0; k < n.size(); ++k) {
+        if ((set >> k & 1U) != 0) {
+          points *= (c >> k & 1U) != 0 ? std::floor(n[k] / 2) : std::ceil(n[k] / 2);
+        }
+      }
+      sum += points * (by_class.at(c).at(std::min(s, kStrides - 1)) + extra);
+    }
+    for (size_t k = 0; k < n.size(); ++k) {
+      n[k] = (set >> k & 1U) != 0 ? std::ceil(n[k] / 2) : n[k];
+    }
+  }
+  return sum + items * anchor;
+}
+
+}  // namespace
+
+std::vector<std::vector<uint8_t>> axis_choices(const Extents& shape) {
+  std::vector<uint8_t> axes = Axes(shape).used;
+  if (axes.empty() && !shape.empty()) {
+    axes.push_back(static_cast<uint8_t>(shape.size() - 1));
+  }
+  std::vector<std::vector<uint8_t>> choices;
+  for (size_t size = std::min<size_t>(3, axes.size()); size > 0; --size) {
+    for (unsigned set = (1U << axes.size()); set-- > 1;) {
+      std::vector<uint8_t> choice;
+      for (size_t k = 0; k < axes.size(); ++k) {
+        if ((set >> k & 1U) != 0) {
+          choice.push_back(axes[k]);
+        }
+      }
+      if (choice.size() == size) {
+        choices.push_back(std::move(choice));
+      }
+    }
+  }
+  if (choices.empty()) {
+    choices.emplace_back();
+  }
+  return choices;
+}
+
+template <typename W>
+std::vector<AxisEstimate> estimate_axes(const Settings& settings, const Extents& whole,
+                                        const std::vector<Region<W>>& regions) {
+  const Axes axes(regions[0].box.shape);
+  if (axes.used.empty()) {
+    return {{axis_choices(regions[0].box.shape)[0], true, 0}};
+  }
+  const unsigned classes = 1U << axes.used.size();
+  const PointBits<W> bits(settings);
+  ClassBits cubic{};
+  ClassBits linear{};
+  double points = 0;
+  double anchor = 0;
+  const uint64_t count = element_count(regions[0].box.shape) * regions.size();
+  const size_t runs = std::clamp<size_t>(count / 4096, 24, 128);
+  Predictions predictions;
+  for (size_t r = 0; r < runs; ++r) {
+    const Region<W>& region = regions[r % regions.size()];
+    const double before = predictions.value[0];
+    const Axes own(region.box.shape);
+    if (own.used != axes.used) {
+      continue;
+    }
+    Sampler<W>(settings, region, own).take(r, predictions);
+    add_bits(bits, predictions, true, classes, cubic);
+    add_bits(bits, predictions, false, classes, linear);
+    points += static_cast<double>(std::count(predictions.used.begin(), predictions.used.end(), true));
+    anchor += static_cast<double>(bits(predictions.value[0], before, 2)) * static_cast<double>(predictions.count);
+  }
+  const double scale = points > 0 ? 1.0 / points : 0;
+  for (ClassBits* one : {&cubic, &linear}) {
+    for (auto& by_stride : *one) {
+      for (double& sum : by_stride) {
+        sum *= scale;
+      }
+    }
+  }
+  anchor = anchor / static_cast<double>(runs * predictions.count) + 1;
+  std::vector<uint64_t> extents;
+  double all = 1;
+  for (const uint8_t axis : axes.used) {
+    extents.push_back(whole[axis]);
+    all *= static_cast<double>(whole[axis]);
+  }
+  std::vector<AxisEstimate> out;
+  for (const auto& choice : axis_choices(regions[0].box.shape)) {
+    unsigned set = 0;
+    for (const uint8_t axis : choice) {
+      const auto found = std::find(axes.used.begin(), axes.used.end(), axis);
+      set |= found != axes.used.end() ? 1U << (found - axes.used.begin()) : 0U;
+    }
+    out.push_back({choice, true, set_bits(cubic, set, extents, anchor) / all});
+    out.push_back({choice, false, set_bits(linear, set, extents, anchor) / all});
+  }
+  std::stable_sort(out.begin(), out.end(),
+                   [](const AxisEstimate& p, const AxisEstimate& q) { return p.bits < q.bits; });
+  return out;
+}
+
+namespace {
+
+/// Points of level 0 or 1 and what predicts them: see FORMAT.md, "Prediction".
+template <typename W>
+class DecodedPoint {
+ public:
+  DecodedPoint(const Settings& settings, const Region<W>& region, unsigned level)
+      : settings_(settings), region_(region), level_(level), axes_(region.box.shape) {}
+
+  enum class Look { none, same, other };
+  /// A point chosen by `seed`. None: it has not all its neighbours, or is as they are.
+  Look look(uint64_t seed, uint64_t& nonzero) const {
+    const Geometry& geometry = settings_.geometry;
+    const size_t predicted = geometry.predicted.size();
+    const auto set = static_cast<unsigned>(1 + mix(seed) % ((1U << predicted) - 1));
+    Extents index(region_.box.shape.size());
+    uint64_t at = 0;
+    for (size_t axis = 0; axis < index.size(); ++axis) {
+      const uint64_t extent = region_.box.shape[axis];
+      const uint64_t origin = region_.box.origin[axis];
+      index[axis] = mix(seed * 37 + axis) % extent;
+      const auto found = std::find(geometry.predicted.begin(), geometry.predicted.end(), axis);
+      if (found != geometry.predicted.end()) {
+        const bool odd = (set >> (found - geometry.predicted.begin()) & 1U) != 0;
+        // On the level's grid, and odd or even there.
+        uint64_t place = (origin + index[axis]) >> level_;
+        place += (place & 1U) != (odd ? 1U : 0U) ? 1 : 0;
+        place <<= level_;
+        const uint64_t reach = uint64_t{3} << level_;
+        const uint64_t in_brick = place % geometry.brick[axis];
+        if (place < origin || place >= origin + extent ||
+            (odd && (in_brick < reach || in_brick + reach >= geometry.brick[axis] || place < origin + reach ||
+                     place + reach >= origin + extent))) {
+          return Look::none;
+        }
+        index[axis] = place - origin;
+      }
+      at += index[axis] * axes_.stride[axis];
+    }
+    return compare(at, set, nonzero);
+  }
+
+ private:
+  Look compare(uint64_t at, unsigned set, uint64_t& nonzero) const {
+    const W x = region_.data[at];
+    std::array<W, 3> v{};
+    size_t axes = 0;
+    bool flat = true;
+    for (size_t k = 0; k < settings_.geometry.predicted.size(); ++k) {
+      if ((set >> k & 1U) == 0) {
+        continue;
+      }
+      const W* p = region_.data + at;
+      const auto step = static_cast<ptrdiff_t>(axes_.stride[settings_.geometry.predicted[k]] << level_);
+      const W near = p[-step] + p[step];
+      v.at(axes++) = settings_.cubic ? near * W(9) - (p[-3 * step] + p[3 * step]) * W(1) : near * W(8) - near * W(0);
+      flat = flat && p[-step] == x && p[step] == x;
+    }
+    const W mean = axes == 1   ? v[0] * W(0.0625)
+                   : axes == 2 ? (v[0] + v[1]) * W(0.03125)
+                               : ((v[0] + v[1]) + v[2]) * W(1.0 / 48.0);
+    const W quantum = static_cast<W>(settings_.quantum * level_scale(settings_.schedule, level_));
+    const W code = std::nearbyint((x - mean) * (W(1) / quantum));
+    if (flat || !std::isfinite(x) || !(std::fabs(code) < W(1e6))) {
+      return Look::none;
+    }
+    nonzero += code != 0 ? 1 : 0;
+    return same_bits(mean + quantum * code, x) ? Look::same : Look::other;
+  }
+
+  const Settings& settings_;
+  const Region<W>& region_;
+  unsigned level_;
+  Axes axes_;
+};
+
+/// The looks at one level.
+template <typename W>
+std::optional<bool> level_looks_decoded(const Settings& settings, const Region<W>& region, unsigned level) {
+  constexpr uint64_t kLooks = 4000;
+  constexpr uint64_t kEnough = 200;
+  const DecodedPoint<W> point(settings, region, level);
+  uint64_t same = 0;
+  uint64_t other = 0;
+  uint64_t nonzero = 0;
+  for (uint64_t seed = 0; seed < kLooks && (same < kEnough || nonzero < 3); ++seed) {
+    const auto look = point.look(seed, nonzero);
+    same += look == DecodedPoint<W>::Look::same ? 1 : 0;
+    other += look == DecodedPoint<W>::Look::other ? 1 : 0;
+    if (other > 1 + same / 16) {  // elements kept exactly differ, too
+      return false;
+    }
+  }
+  return same + other == 0 ? std::nullopt : std::optional<bool>(nonzero >= 3);
+}
+
+}  // namespace
+
+template <typename W>
+std::optional<bool> looks_decoded(const Settings& settings, const Region<W>& region) {
+  const auto fine = level_looks_decoded(settings, region, 0);
+  if (!fine.value_or(false)) {
+    return fine;
+  }
+  return level_looks_decoded(settings, region, 1).value_or(true);
+}
+
+template std::vector<AxisEstimate> estimate_axes(const Settings&, const Extents&, const std::vector<Region<float>>&);
+template std::vector<AxisEstimate> estimate_axes(const Settings&, const Extents&, const std::vector<Region<double>>&);
+template std::vector<AxisEstimate> estimate_axes(const Settings&, const Extents&, const std::vector<Region<int32_t>>&);
+template std::vector<AxisEstimate> estimate_axes(const Settings&, const Extents&, const std::vector<Region<int64_t>>&);
+
+template std::optional<bool> looks_decoded(const Settings&, const Region<float>&);
+template std::optional<bool> looks_decoded(const Settings&, const Region<double>&);
+
+}  // namespace varve::codec

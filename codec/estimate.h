@@ -1,0 +1,48 @@
+// What predicting an array along this or that set of axes would cost, from a few of its points and without encoding.
+#pragma once
+
+#include "codec/settings.h"
+
+namespace varve::codec {
+
+/// A part of an array: its elements in the work type, C order.
+template <typename W>
+struct Region {
+  Box box;
+  const W* data = nullptr;
+};
+
+/// Sets of axes worth predicting along: up to three of the last four longer than 1, larger sets first.
+std::vector<std::vector<uint8_t>> axis_choices(const Extents& shape);
+
+struct AxisEstimate {
+  std::vector<uint8_t> axes;
+  bool cubic = true;
+  double bits = 0;  ///< for each point
+};
+
+/// Every choice of axes with cubic and with linear prediction, best first. `whole`: the array's extents. With
+/// `settings.quantum` > 0 for codes, else for exact residuals. A point's bits are taken as a function of its residual
+/// alone; the quantization of its neighbours is imitated by noise.
+template <typename W>
+std::vector<AxisEstimate> estimate_axes(const Settings& settings, const Extents& whole,
+                                        const std::vector<Region<W>>& regions);
+
+/// Whether the region's points are what `settings`, with their geometry, decode to: their differences from their
+/// predictions are whole codes, bit for bit. Looks at some points of level 0; nothing: there are none to look at.
+template <typename W>
+std::optional<bool> looks_decoded(const Settings& settings, const Region<W>& region);
+
+extern template std::vector<AxisEstimate> estimate_axes(const Settings&, const Extents&,
+                                                        const std::vector<Region<float>>&);
+extern template std::vector<AxisEstimate> estimate_axes(const Settings&, const Extents&,
+                                                        const std::vector<Region<double>>&);
+extern template std::vector<AxisEstimate> estimate_axes(const Settings&, const Extents&,
+                                                        const std::vector<Region<int32_t>>&);
+extern template std::vector<AxisEstimate> estimate_axes(const Settings&, const Extents&,
+                                                        const std::vector<Region<int64_t>>&);
+
+extern template std::optional<bool> looks_decoded(const Settings&, const Region<float>&);
+extern template std::optional<bool> looks_decoded(const Settings&, const Region<double>&);
+
+}  // namespace varve::codec

@@ -1,0 +1,546 @@
+// The kernels that work on the classes of a level: prediction, quantization, exact residuals and their inverses,
+// contexts. See kernels_vectors.h on how it is compiled; FORMAT.md, "Prediction", has the arithmetic in words.
+#pragma once
+
+#include "codec/kernels.h"
+#include "codec/kernels_vectors.h"
+#include "codec/tokens.h"
+
+namespace varve::codec {
+namespace {
+
+/// One axis of a row: (b + c) * near - (a + d) * far is 16 times its prediction.
+template <typename T>
+struct Term {
+  const T* a = nullptr;
+  const T* b = nullptr;
+  const T* c = nullptr;
+  const T* d = nullptr;
+  int near = 9;
+  int far = 1;
+};
+
+/// A missing point by quadratic extrapolation from the three next to it.
+template <typename T>
+const T* extrapolate(const T* one, const T* two, const T* three, size_t count, T* out) {
+  for (size_t i = 0; i < count; i += kLanes<T>) {
+    store<T>(out + i, plus<T>(times<T>(minus<T>(load<T>(one + i), load<T>(two + i)), 3), load<T>(three + i)));
+  }
+  return out;
+}
+
+template <typename T>
+void pad_row_of(T* row, size_t m) {
+  const auto beyond = [](T one, T two, T three) {
+    if constexpr (std::is_floating_point_v<T>) {
+      return (one - two) * T(3) + three;
+    } else {
+      using U = std::make_unsigned_t<T>;
+      return static_cast<T>((static_cast<U>(one) - static_cast<U>(two)) * U{3} + static_cast<U>(three));
+    }
+  };
+  row[-1] = m >= 3 ? beyond(row[0], row[1], row[2]) : row[0];
+  const T after = m >= 3 ? beyond(row[m - 1], row[m - 2], row[m - 3]) : row[m - 1];
+  row[m] = after;
+  row[m + 1] = after;
+}
+
+/// The term of axis z or y at `index`, whose nearest lower point is in row `b`; `step`: from one row to the next.
+template <typename T>
+Term<T> term_of(const ClassJob<T>& job, const Source<const T>& source, const T* b, ptrdiff_t index, ptrdiff_t step,
+                T* scratch) {
+  const size_t m = job.shape.count;
+  const bool has_a = index - 1 >= source.first;
+  if (index + 1 >= source.last) {  // one-sided: 24 b - 8 a, or 16 b
+    return has_a ? Term<T>{b - step, b, b, b - step, 12, 4} : Term<T>{b, b, b, b, 8, 0};
+  }
+  if (!job.cubic) {
+    return {b, b, b + step, b, 8, 0};
+  }
+  const bool has_d = index + 2 < source.last;
+  Term<T> t{b - step, b, b + step, b + 2 * step, 9, 1};
+  if (!has_a) {
+    t.a = has_d ? extrapolate(b, t.c, t.d, m, scratch) : b;
+  }
+  if (!has_d) {
+    t.d = has_a ? extrapolate(t.c, b, t.a, m, scratch) : t.c;
+  }
+  return t;
+}
+
+template <typename T>
+inline Vec<T> axis_value(const Term<T>& t, size_t i) {
+  const Vec<T> b = load<T>(t.b + i);
+  const Vec<T> c = load<T>(t.c + i);
+  const Vec<T> a = load<T>(t.a + i);
+  const Vec<T> d = load<T>(t.d + i);
+  if constexpr (std::is_floating_point_v<T>) {
+    return (b + c) * static_cast<T>(t.near) - (a + d) * static_cast<T>(t.far);
+  } else {
+    // b + (near (c - b) - far ((a - b) + (d - b)) + (weights' excess over 16) ... + 8) >> 4, all relative to b.
+    const Vec<T> near = times<T>(minus<T>(c, b), t.near);
+    const Vec<T> far = times<T>(plus<T>(minus<T>(a, b), minus<T>(d, b)), t.far);
+    return plus<T>(b, plus<T>(minus<T>(near, far), spread<T>(8)) >> 4);
+  }
+}
+
+/// Everything that predicts a row.
+template <typename T>
+struct RowTerms {
+  Term<T> across[2];  // NOLINT(modernize-avoid-c-arrays): z and y
+  unsigned count = 0;
+  const T* line = nullptr;  ///< the row of sources along x
+};
+
+template <typename T>
+inline Vec<T> mean_of(Vec<T> v) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return finite_or_zero<T>(v * T(0.0625));
+  } else {
+    return v;
+  }
+}
+template <typename T>
+inline Vec<T> mean_of(Vec<T> v, Vec<T> w) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return finite_or_zero<T>((v + w) * T(0.03125));
+  } else {
+    return plus<T>(v, minus<T>(w, v) >> 1);
+  }
+}
+template <typename T>
+inline Vec<T> mean_of(Vec<T> v, Vec<T> w, Vec<T> u) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return finite_or_zero<T>(((v + w) + u) * Lanes<T>::kThird);
+  } else {
+    return plus<T>(v, times<T>(plus<T>(minus<T>(w, v), minus<T>(u, v)), 341) >> 10);
+  }
+}
+
+/// Predictions of points [i, i + lanes) of a row.
+template <typename T, unsigned kAcross, bool kLine>
+struct Predict {
+  const RowTerms<T>& terms;
+  const ClassJob<T>& job;
+  Term<T> line{};
+
+  Predict(const RowTerms<T>& terms, const ClassJob<T>& job) : terms(terms), job(job) {
+    if constexpr (kLine) {
+      line = {terms.line - 1, terms.line, terms.line + 1, terms.line + 2, job.cubic ? 9 : 8, job.cubic ? 1 : 0};
+    }
+  }
+
+  Vec<T> operator()(size_t i) const {
+    if constexpr (!kLine) {
+      return across(i);
+    } else {
+      Vec<T> v = axis_value<T>(line, i);
+      const size_t last = job.shape.count - 1;
+      if (job.one_sided && i + kLanes < T >> last) {
+        return with_last(i, last, v);
+      }
+      return all(i, v);
+    }
+  }
+
+ private:
+  Vec<T> across(size_t i) const {
+    if constexpr (kAcross == 2) {
+      return mean_of<T>(axis_value<T>(terms.across[0], i), axis_value<T>(terms.across[1], i));
+    } else {
+      return mean_of<T>(axis_value<T>(terms.across[0], i));
+    }
+  }
+  Vec<T> all(size_t i, Vec<T> v) const {
+    if constexpr (kAcross == 2) {
+      return mean_of<T>(axis_value<T>(terms.across[0], i), axis_value<T>(terms.across[1], i), v);
+    } else if constexpr (kAcross == 1) {
+      return mean_of<T>(axis_value<T>(terms.across[0], i), v);
+    } else {
+      return mean_of<T>(v);
+    }
+  }
+  /// The last point of the row has nothing after it: the other axes alone, or one-sided.
+  Vec<T> with_last(size_t i, size_t last, Vec<T> v) const {
+    const SVec<T> is_last = lane_numbers<T>() == static_cast<typename Lanes<T>::Signed>(last - i);
+    if constexpr (kAcross == 0) {
+      const T* b = line.b + last;
+      return mean_of<T>(is_last ? spread<T>(job.has_left ? one_sided(b[0], b[-1]) : one_sided(b[0], b[0])) : v);
+    } else if constexpr (!std::is_floating_point_v<T>) {
+      return is_last ? across(i) : all(i, v);
+    } else {
+      v = is_last ? Vec<T>{} : v;
+      Vec<T> sum = axis_value<T>(terms.across[0], i);
+      Vec<T> scale = spread<T>(T(0.03125));
+      if constexpr (kAcross == 2) {
+        sum = sum + axis_value<T>(terms.across[1], i);
+        scale = is_last ? scale : spread<T>(Lanes<T>::kThird);
+      } else {
+        scale = is_last ? spread<T>(T(0.0625)) : scale;
+      }
+      return finite_or_zero<T>((sum + v) * scale);
+    }
+  }
+  static T one_sided(T b, T a) {
+    if constexpr (std::is_floating_point_v<T>) {
+      return b * T(24) - a * T(8);
+    } else {
+      using U = std::make_unsigned_t<T>;
+      const auto change = static_cast<T>((static_cast<U>(b) - static_cast<U>(a)) * U{8} + U{8});
+      return static_cast<T>(static_cast<U>(b) + static_cast<U>(change >> 4));
+    }
+  }
+};
+
+/// Calls row(predict, item, slab, y) for each row of a class that is odd along kZ, kY, kX. Used axes: those with points
+/// on both sides, or if there are none the last odd one.
+template <typename T, bool kZ, bool kY, bool kX, typename Row>
+inline void walk_rows(const ClassJob<T>& job, const Row& row) {
+  const ClassShape shape = job.shape;
+  const auto rows = static_cast<ptrdiff_t>(shape.rows);
+  const Source<const T> z = job.source[0];
+  const Source<const T> y = job.source[1];
+  for (size_t item = 0; item < shape.items; ++item) {
+    for (size_t slab = 0; slab < shape.slabs; ++slab) {
+      const auto z_at = static_cast<ptrdiff_t>(slab);
+      const bool use_z = kZ && (z_at + 1 < z.last || (!kX && !kY));
+      const bool plain_z = kZ && z_at - (job.cubic ? 1 : 0) >= z.first && z_at + (job.cubic ? 2 : 1) < z.last;
+      const int near = job.cubic ? 9 : 8;
+      const int far = job.cubic ? 1 : 0;
+      const ptrdiff_t around = job.cubic ? 1 : 0;  // linear prediction looks at b instead of a and d
+      const T* z_row = kZ ? z.at + z.strides.at(item, slab, 0) : nullptr;
+      const T* y_row = kY ? y.at + y.strides.at(item, slab, 0) : nullptr;
+      const T* x_row = kX ? job.source[2].at + job.source[2].strides.at(item, slab, 0) : nullptr;
+      for (ptrdiff_t at = 0; at < rows; ++at) {
+        RowTerms<T> terms;
+        if constexpr (kX) {
+          terms.line = x_row;
+          x_row += job.source[2].strides.row;
+        }
+        if constexpr (kZ) {
+          if (plain_z) {
+            const ptrdiff_t step = z.strides.slab;
+            terms.across[0] = {z_row - around * step, z_row, z_row + step, z_row + 2 * around * step, near, far};
+          } else if (use_z) {
+            terms.across[0] = term_of(job, z, z_row, z_at, z.strides.slab, job.scratch);
+          }
+          z_row += z.strides.row;
+        }
+        const unsigned before = kZ && use_z ? 1 : 0;
+        bool use_y = false;
+        if constexpr (kY) {
+          const ptrdiff_t step = y.strides.row;
+          use_y = at + 1 < y.last || (!kX && before == 0);
+          if (at - around >= y.first && at + 1 + around < y.last) {
+            terms.across[before] = {y_row - around * step, y_row, y_row + step, y_row + 2 * around * step, near, far};
+          } else if (use_y) {
+            terms.across[before] =
+                term_of(job, y, y_row, at, step, job.scratch + shape.count + kSlackBytes / sizeof(T));
+          }
+          y_row += step;
+        }
+        const auto index = static_cast<size_t>(at);
+        const unsigned count = before + (use_y ? 1U : 0U);
+        if (kZ && kY && count == 2) {
+          row(Predict<T, 2, kX>(terms, job), item, slab, index);
+        } else if ((kZ || kY) && count >= 1) {
+          row(Predict<T, 1, kX>(terms, job), item, slab, index);
+        } else if constexpr (kX) {
+          row(Predict<T, 0, true>(terms, job), item, slab, index);
+        }
+      }
+    }
+  }
+}
+
+template <typename T, typename Row>
+inline void for_rows(const ClassJob<T>& job, const Row& row) {
+  const unsigned odd = (job.source[0].at != nullptr ? 4U : 0U) | (job.source[1].at != nullptr ? 2U : 0U) |
+                       (job.source[2].at != nullptr ? 1U : 0U);
+  switch (odd) {
+    case 1:
+      return walk_rows<T, false, false, true>(job, row);
+    case 2:
+      return walk_rows<T, false, true, false>(job, row);
+    case 3:
+      return walk_rows<T, false, true, true>(job, row);
+    case 4:
+      return walk_rows<T, true, false, false>(job, row);
+    case 5:
+      return walk_rows<T, true, false, true>(job, row);
+    case 6:
+      return walk_rows<T, true, true, false>(job, row);
+    default:
+      return walk_rows<T, true, true, true>(job, row);
+  }
+}
+
+/// Tokens of any codes: kTokenZero + u, or that of a wide one.
+template <typename T>
+inline UVec<T> tokens_of(UVec<T> u, bool any_wide) {
+  UVec<T> token = u + kTokenZero;
+  if (!any_wide) {
+    return token;
+  }
+  // The bit length by a conversion to the real of the same width: without the bit after the leading one, rounding
+  // cannot carry into the next power.
+  using R = std::conditional_t<sizeof(T) == 4, float, double>;
+  const UVec<T> lead = u & ~(u >> 1);
+  const Vec<R> real = __builtin_convertvector(lead, Vec<R>);
+  constexpr unsigned kMantissa = sizeof(T) == 4 ? 23 : 52;
+  constexpr unsigned kBias = sizeof(T) == 4 ? 126 : 1022;
+  const UVec<T> length = (reinterpret_cast<UVec<T>>(real) >> kMantissa) - kBias;
+  const UVec<T> shift = (length - 2) & (8 * sizeof(T) - 1);
+  const UVec<T> wide = length * 2 + (kFirstWideToken - 14) + ((u >> shift) & 1);
+  return u < kDirectCodes ? token : wide;
+}
+
+/// Writes tokens and what belongs to them for one vector of points; returns nothing lost. `exact`, `wide`: masks.
+template <typename T>
+inline void put_lists(EncodeJob<T>& job, UVec<T> u, uint32_t exact, uint32_t wide, size_t position) {
+  for (; exact != 0; exact &= exact - 1) {
+    job.exact[job.exact_count++] = static_cast<uint32_t>(position) + static_cast<uint32_t>(__builtin_ctz(exact));
+  }
+  if (wide != 0) {
+    alignas(64) typename Lanes<T>::Unsigned held[kLanes<T>];  // NOLINT(modernize-avoid-c-arrays)
+    std::memcpy(held, &u, sizeof held);
+    for (size_t i = 0; i < kLanes<T>; ++i) {
+      job.wide[job.wide_count] = held[i];
+      job.wide_count += wide >> i & 1U;
+    }
+  }
+}
+
+template <typename T>
+inline void put_tokens(uint8_t* out, UVec<T> token) {
+  const auto bytes = __builtin_convertvector(token, typename Lanes<T>::Bytes);
+  std::memcpy(out, &bytes, sizeof bytes);
+}
+
+template <typename T>
+inline SVec<T> equals_special(const EncodeJob<T>& job, UVec<T> bits) {
+  SVec<T> found{};
+  for (size_t k = 0; k < job.specials; ++k) {
+    found |= bits == bits_of<T>(spread<T>(job.special[k]));
+  }
+  return found;
+}
+
+/// Elements lie in rows that may be far apart: asks for the ones after the next.
+template <typename T>
+inline void fetch_ahead(const EncodeJob<T>& job, const T* x_row) {
+  constexpr ptrdiff_t kRowsAhead = 3;
+  const T* ahead = x_row + kRowsAhead * job.x_strides.row;
+  for (size_t i = 0; i < 2 * job.shape.count; i += 64 / sizeof(T)) {
+    __builtin_prefetch(ahead + i);
+  }
+}
+
+/// Linear quantization, checked: `bound` is not above the bound asked for, and the rounded difference must be *below*
+/// it. Rounding is monotone, so |x - r| >= bound would give a rounded difference >= bound: what passes keeps the bound.
+template <typename T>
+void encode_codes(EncodeJob<T>& job) {
+  using L = Lanes<T>;
+  using Unsigned = typename L::Unsigned;
+  constexpr Unsigned kSign = Unsigned{1} << (8 * sizeof(T) - 1);
+  const size_t m = job.shape.count;
+  const T* const x_end = job.x_end;
+  const T reciprocal = job.reciprocal;
+  const T quantum = job.quantum;
+  const T bound = job.bound;
+  const bool has_specials = job.specials > 0;
+  size_t position = 0;
+  for_rows<T>(
+      job, [&](const auto& predict, size_t item, size_t slab, size_t y) __attribute__((always_inline)) {
+        const T* x_row = job.x + job.item_offset[item] + job.x_strides.at(0, slab, y);
+        T* value = job.value + job.strides.at(item, slab, y);
+        fetch_ahead(job, x_row);
+        for (size_t i = 0; i < m; i += kLanes<T>) {
+          const Vec<T> x = load_every_second<T>(x_row + 2 * i, m - i, x_end);
+          const Vec<T> p = predict(i);
+          const Vec<T> scaled = (x - p) * reciprocal;
+          const Vec<T> shifted = scaled + L::kMagic;
+          const Vec<T> rounded = shifted - L::kMagic;
+          Vec<T> r = p + quantum * rounded;
+          const SVec<T> k = reinterpret_cast<SVec<T>>(shifted) - reinterpret_cast<SVec<T>>(spread<T>(L::kMagic));
+          UVec<T> u = reinterpret_cast<UVec<T>>((k << 1) ^ (k >> (8 * sizeof(T) - 1)));
+          const UVec<T> bits = bits_of<T>(x);
+          const SVec<T> good = (magnitude<T>(scaled) < L::kLimit) & (magnitude<T>(x - r) < bound) & (bits != kSign);
+          const SVec<T> plain = good & (u < kDirectCodes);
+          const size_t left = m - i;
+          const uint32_t used =
+              left >= kLanes<T> ? static_cast<uint32_t>((uint64_t{1} << kLanes<T>)-1) : (1U << left) - 1;
+          if (!has_specials && (mask_of<T>(plain) & used) == used) {
+            store<T>(value + i, r);
+            put_tokens<T>(job.tokens + position + i, u + kTokenZero);
+            continue;
+          }
+          const SVec<T> special = equals_special<T>(job, bits);
+          const SVec<T> exact = ~good & ~special;
+          const uint32_t wide = mask_of<T>(good & ~plain & ~special) & used;
+          const Vec<T> kept = magnitude<T>(x) <= L::kMax ? x : p;
+          r = good ? r : kept;
+          store<T>(value + i, special ? p : r);
+          UVec<T> token = tokens_of<T>(u, wide != 0);
+          token = exact ? UVec<T>{} + kTokenExact : token;
+          token = special ? UVec<T>{} + kTokenSpecial : token;
+          put_tokens<T>(job.tokens + position + i, token);
+          put_lists<T>(job, u, mask_of<T>(exact) & used, wide, position + i);
+        }
+        if (job.pads) {
+          pad_row_of(value, m);
+        }
+        position += m;
+      });
+}
+
+/// Bits of reals <-> unsigned integers in the order of the values.
+template <typename T>
+inline UVec<T> to_order(UVec<T> bits) {
+  using Unsigned = typename Lanes<T>::Unsigned;
+  constexpr Unsigned kSign = Unsigned{1} << (8 * sizeof(T) - 1);
+  const UVec<T> negative = reinterpret_cast<UVec<T>>(reinterpret_cast<SVec<T>>(bits) >> (8 * sizeof(T) - 1));
+  return bits ^ (negative | kSign);
+}
+template <typename T>
+inline UVec<T> from_order(UVec<T> order) {
+  using Unsigned = typename Lanes<T>::Unsigned;
+  constexpr Unsigned kSign = Unsigned{1} << (8 * sizeof(T) - 1);
+  const UVec<T> positive = reinterpret_cast<UVec<T>>(reinterpret_cast<SVec<T>>(order) >> (8 * sizeof(T) - 1));
+  return order ^ (~positive | kSign);
+}
+
+template <typename T>
+inline UVec<T> residual_of(Vec<T> x, Vec<T> p, unsigned unused) {
+  SVec<T> d;
+  if constexpr (std::is_floating_point_v<T>) {
+    d = reinterpret_cast<SVec<T>>(to_order<T>(bits_of<T>(x)) - to_order<T>(bits_of<T>(p)));
+  } else {
+    d = minus<T>(x, p);
+    d = reinterpret_cast<SVec<T>>(bits_of<T>(d) << unused) >> static_cast<int>(unused);
+  }
+  return reinterpret_cast<UVec<T>>(d << 1) ^ reinterpret_cast<UVec<T>>(d >> (8 * sizeof(T) - 1));
+}
+
+template <typename T>
+void encode_residuals(EncodeJob<T>& job) {
+  const size_t m = job.shape.count;
+  size_t position = 0;
+  for_rows<T>(
+      job, [&](const auto& predict, size_t item, size_t slab, size_t y) __attribute__((always_inline)) {
+        const T* x_row = job.x + job.item_offset[item] + job.x_strides.at(0, slab, y);
+        T* value = job.value + job.strides.at(item, slab, y);
+        fetch_ahead(job, x_row);
+        for (size_t i = 0; i < m; i += kLanes<T>) {
+          const Vec<T> x = load_every_second<T>(x_row + 2 * i, m - i, job.x_end);
+          const Vec<T> p = predict(i);
+          const UVec<T> u = residual_of<T>(x, p, job.width.unused);
+          const SVec<T> special = equals_special<T>(job, bits_of<T>(x));
+          SVec<T> exact{};
+          if constexpr (std::is_floating_point_v<T>) {
+            exact = ~(magnitude<T>(x) <= Lanes<T>::kMax) & ~special;
+          }
+          store<T>(value + i, special | exact ? p : x);
+          const size_t left = m - i;
+          const uint32_t used =
+              left >= kLanes<T> ? static_cast<uint32_t>((uint64_t{1} << kLanes<T>)-1) : (1U << left) - 1;
+          const uint32_t wide = mask_of<T>((u >= kDirectCodes) & ~special & ~exact) & used;
+          UVec<T> token = tokens_of<T>(u, wide != 0);
+          token = exact ? UVec<T>{} + kTokenExact : token;
+          put_tokens<T>(job.tokens + position + i, special ? UVec<T>{} + kTokenSpecial : token);
+          put_lists<T>(job, u, mask_of<T>(exact) & used, wide, position + i);
+        }
+        if (job.pads) {
+          pad_row_of(value, m);
+        }
+        position += m;
+      });
+}
+
+/// A residual undone, or a code's value.
+template <typename T, bool kCodes>
+inline Vec<T> undo(Vec<T> p, UVec<T> u, T quantum, IntegerWidth width) {
+  const SVec<T> v = reinterpret_cast<SVec<T>>((u >> 1) ^ (UVec<T>{} - (u & 1)));
+  if constexpr (kCodes) {
+    return p + quantum * __builtin_convertvector(v, Vec<T>);
+  } else if constexpr (std::is_floating_point_v<T>) {
+    return reinterpret_cast<Vec<T>>(from_order<T>(to_order<T>(bits_of<T>(p)) + reinterpret_cast<UVec<T>>(v)));
+  } else {
+    const UVec<T> sum = (bits_of<T>(p) + reinterpret_cast<UVec<T>>(v)) << width.unused;
+    return width.is_signed ? reinterpret_cast<Vec<T>>(reinterpret_cast<SVec<T>>(sum) >> static_cast<int>(width.unused))
+                           : reinterpret_cast<Vec<T>>(sum >> width.unused);
+  }
+}
+
+/// Values of the points of a vector whose tokens are kTokenExact or kTokenSpecial.
+template <typename T>
+inline const T* put_odd(const uint8_t* tokens, uint32_t odd, Vec<T> p, const T* exact, T* value) {
+  alignas(64) T held[kLanes<T>];  // NOLINT(modernize-avoid-c-arrays)
+  store<T>(held, p);
+  for (; odd != 0; odd &= odd - 1) {
+    const auto lane = static_cast<size_t>(__builtin_ctz(odd));
+    value[lane] = held[lane];
+    if (tokens[lane] == kTokenExact) {
+      const T element = *exact++;
+      if constexpr (std::is_floating_point_v<T>) {
+        value[lane] = __builtin_fabs(element) <= Lanes<T>::kMax ? element : held[lane];
+      } else {
+        value[lane] = element;
+      }
+    }
+  }
+  return exact;
+}
+
+template <typename T, bool kCodes>
+void decode_rows(const DecodeJob<T>& job) {
+  const size_t m = job.shape.count;
+  const uint8_t* const tokens = job.tokens;
+  const auto* const codes = job.codes;
+  const T* exact = job.exact;
+  const T quantum = job.quantum;
+  const IntegerWidth width = job.width;
+  size_t position = 0;
+  for_rows<T>(
+      job, [&](const auto& predict, size_t item, size_t slab, size_t y) __attribute__((always_inline)) {
+        T* value = job.value + job.strides.at(item, slab, y);
+        for (size_t i = 0; i < m; i += kLanes<T>) {
+          const Vec<T> p = predict(i);
+          if (tokens == nullptr) {
+            store<T>(value + i, kCodes ? p + spread<T>(0) : p);
+            continue;
+          }
+          typename Lanes<T>::Bytes bytes;
+          std::memcpy(&bytes, tokens + position + i, sizeof bytes);
+          const UVec<T> token = __builtin_convertvector(bytes, UVec<T>);
+          UVec<T> u = token - kTokenZero;
+          if (codes != nullptr) {
+            std::memcpy(&u, codes + position + i, sizeof u);
+          }
+          store<T>(value + i, undo<T, kCodes>(p, u, quantum, width));
+          const size_t left = m - i;
+          const uint32_t used =
+              left >= kLanes<T> ? static_cast<uint32_t>((uint64_t{1} << kLanes<T>)-1) : (1U << left) - 1;
+          const uint32_t odd = mask_of<T>(token < kTokenZero) & used;
+          if (odd != 0) {
+            exact = put_odd<T>(tokens + position + i, odd, p, exact, value + i);
+          }
+        }
+        position += m;
+        if (job.pads) {
+          pad_row_of(value, m);
+        }
+      });
+}
+
+template <typename T>
+void decode_codes(const DecodeJob<T>& job) {
+  decode_rows<T, true>(job);
+}
+template <typename T>
+void decode_residuals(const DecodeJob<T>& job) {
+  decode_rows<T, false>(job);
+}
+
+}  // namespace
+}  // namespace varve::codec

@@ -1,0 +1,42 @@
+// All kernels of one instruction set as a table.
+#pragma once
+
+#include "codec/kernels_classes.h"
+#include "codec/kernels_coder.h"
+
+namespace varve::codec {
+namespace {
+
+template <typename T>
+constexpr TypedKernels<T> make_typed() {
+  TypedKernels<T> made{};
+  if constexpr (std::is_floating_point_v<T>) {
+    made.encode_codes = encode_codes<T>;
+    made.decode_codes = decode_codes<T>;
+  }
+  made.encode_residuals = encode_residuals<T>;
+  made.decode_residuals = decode_residuals<T>;
+  made.every_second = every_second<T>;
+  made.interleave = interleave<T>;
+  made.pad_row = pad_row_of<T>;
+  made.extremes = extremes<T>;
+  return made;
+}
+
+constexpr Kernels make_kernels(const char* name) {
+  return {name,
+          make_typed<float>(),
+          make_typed<double>(),
+          make_typed<int32_t>(),
+          make_typed<int64_t>(),
+          contexts_of_class,
+          mark_class,
+          any_outside,
+          any_beyond,
+          interleave_bytes,
+          rans_encode_plain,
+          rans_decode_plain};
+}
+
+}  // namespace
+}  // namespace varve::codec

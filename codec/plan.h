@@ -1,0 +1,20 @@
+// Choosing an array's settings.
+#pragma once
+
+#include "codec/settings.h"
+
+namespace varve::codec {
+
+/// Arrays of up to so many elements are read whole and encoded in one pass.
+inline constexpr uint64_t kWholeElements = ArrayCodec::kEncodeWhole;
+
+struct Plan {
+  Settings settings;                    ///< all but the tables
+  std::span<const std::byte> elements;  ///< the array, where it is in memory; else empty
+  Bytes memory;                         ///< what `elements` lie in, if the plan read them
+};
+
+/// Scans the array, and finds by estimates which axes to predict along, and whether quantized or exact.
+Result<Plan> choose_settings(const ArraySpec& spec, const ReadBox& read);
+
+}  // namespace varve::codec
