@@ -52,12 +52,16 @@ class PendingSink : public RecordSink {
   Histogram histogram_;
 };
 
-/// A tile's elements: in place where the tile is the array, else copied into `memory`.
+/// A tile's elements: in place where they lie together, else copied into `memory`.
 const std::byte* tile_of_array(const Geometry& geometry, uint64_t tile, const std::byte* array, size_t size,
                                Bytes& memory) {
   const Box box = geometry.tile_box(tile);
-  if (box.shape == geometry.shape) {
+  if (box.shape.empty()) {
     return array;
+  }
+  if (std::equal(box.shape.begin() + 1, box.shape.end(), geometry.shape.begin() + 1)) {
+    const uint64_t slice = element_count(box.shape) / box.shape[0];
+    return array + box.origin[0] * slice * size;
   }
   memory.resize(element_count(box.shape) * size);
   copy_box(geometry.shape, array, box, size, memory.data());
@@ -126,7 +130,7 @@ Result<WholeArray> encode_whole(Settings settings, const std::byte* array) {
 }
 
 /// Tables of a large array from a sample of its tiles and bricks.
-Status sample_tables(Settings& settings, const ReadBox& read) {
+Status sample_tables(Settings& settings, const ReadBox& read, std::span<const std::byte> elements) {
   const Geometry& geometry = settings.geometry;
   const uint64_t tiles = geometry.tile_count();
   const uint64_t tile_step = std::max<uint64_t>(1, tiles / kSampleTiles);
@@ -135,8 +139,13 @@ Status sample_tables(Settings& settings, const ReadBox& read) {
   Tally tally;
   Bytes data;
   for (uint64_t tile = tile_step / 2; tile < tiles; tile += tile_step) {
+    const size_t size = element_size(settings.dtype);
+    if (!elements.empty()) {
+      tally_tile(settings, tile, tile_of_array(geometry, tile, elements.data(), size, data), brick_step, tally);
+      continue;
+    }
     const Box box = geometry.tile_box(tile);
-    data.resize(element_count(box.shape) * element_size(settings.dtype));
+    data.resize(element_count(box.shape) * size);
     VARVE_TRY(read(box, data.data()));
     tally_tile(settings, tile, data.data(), brick_step, tally);
   }
@@ -155,7 +164,7 @@ Result<Settings> make_plan(const ArraySpec& spec, const ReadBox& read) {
     VARVE_ASSIGN(WholeArray whole, encode_whole(std::move(plan.settings), plan.elements.data()));
     return std::move(whole.settings);
   }
-  VARVE_TRY(sample_tables(plan.settings, read));
+  VARVE_TRY(sample_tables(plan.settings, read, plan.elements));
   return std::move(plan.settings);
 }
 

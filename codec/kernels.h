@@ -176,7 +176,7 @@ struct Kernels {
 };
 
 inline constexpr uint32_t kRansLow = 1U << 16;
-inline constexpr unsigned kProbabilityBits = 11;
+inline constexpr unsigned kProbabilityBits = 10;
 inline constexpr unsigned kMaxLanes = 64;
 
 template <typename T>

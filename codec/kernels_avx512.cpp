@@ -43,41 +43,65 @@ inline uint16_t* encode_group(const RansTables& tables, __m512i bases, __mmask16
   return words;
 }
 
-/// Lanes in vectors of 16, or all in one.
+/// kVectors vectors of 16 lanes, or fewer lanes in one.
+template <unsigned kVectors>
 struct LaneStates {
-  LaneStates(unsigned lanes, const uint32_t* from) : vectors(lanes < 16 ? 1 : lanes / 16) {
-    for (unsigned k = 0; k < 4; ++k) {
-      state[k] = k < vectors ? _mm512_maskz_loadu_epi32(first_lanes(lanes < 16 ? lanes : 16), from + size_t{16} * k)
-                             : _mm512_setzero_si512();
+  LaneStates(unsigned lanes, const uint32_t* from) : mask(first_lanes(lanes < 16 ? lanes : 16)) {
+    for (unsigned k = 0; k < kVectors; ++k) {
+      state[k] = _mm512_maskz_loadu_epi32(mask, from + size_t{16} * k);
     }
   }
-  void put(unsigned lanes, uint32_t* to) const {
-    for (unsigned k = 0; k < vectors; ++k) {
-      _mm512_mask_storeu_epi32(to + size_t{16} * k, first_lanes(lanes < 16 ? lanes : 16), state[k]);
+  void put(uint32_t* to) const {
+    for (unsigned k = 0; k < kVectors; ++k) {
+      _mm512_mask_storeu_epi32(to + size_t{16} * k, mask, state[k]);
     }
   }
-  unsigned vectors;
-  __m512i state[4];  // NOLINT(modernize-avoid-c-arrays)
+  __mmask16 mask;
+  __m512i state[kVectors];  // NOLINT(modernize-avoid-c-arrays)
 };
+
+template <unsigned kVectors>
+uint16_t* encode_lanes(const RansTables& tables, const uint8_t* tokens, const uint8_t* contexts, size_t count,
+                       unsigned lanes, uint32_t* state, uint16_t* words) {
+  const size_t width = lanes < 16 ? lanes : 16;
+  const size_t round = width * kVectors;
+  const __m512i bases = _mm512_loadu_si512(tables.base);
+  LaneStates<kVectors> held(lanes, state);
+  size_t i = count / round * round;
+  for (unsigned k = kVectors; k-- > 0;) {  // what is left of the last round
+    const size_t at = i + width * k;
+    if (at < count) {
+      const size_t some = count - at < width ? count - at : width;
+      words = encode_group(tables, bases, first_lanes(some), tokens + at, contexts + at, held.state[k], words);
+    }
+  }
+  while (i > 0) {
+    i -= round;
+#pragma GCC unroll 4
+    for (unsigned back = 1; back <= kVectors; ++back) {
+      const unsigned k = kVectors - back;
+      const size_t at = i + width * k;
+      words = encode_group(tables, bases, held.mask, tokens + at, contexts + at, held.state[k], words);
+    }
+  }
+  held.put(state);
+  return words;
+}
 
 uint16_t* rans_encode_wide(const RansTables& tables, const uint8_t* tokens, const uint8_t* contexts, size_t count,
                            unsigned lanes, uint32_t* state, uint16_t* words) {
-  if (lanes < 4 || count == 0) {
-    return rans_encode_plain(tables, tokens, contexts, count, lanes, state, words);
+  switch (lanes) {
+    case 64:
+      return encode_lanes<4>(tables, tokens, contexts, count, lanes, state, words);
+    case 32:
+      return encode_lanes<2>(tables, tokens, contexts, count, lanes, state, words);
+    case 16:
+    case 8:
+    case 4:
+      return encode_lanes<1>(tables, tokens, contexts, count, lanes, state, words);
+    default:
+      return rans_encode_plain(tables, tokens, contexts, count, lanes, state, words);
   }
-  const size_t width = lanes < 16 ? lanes : 16;
-  const __m512i bases = _mm512_loadu_si512(tables.base);
-  LaneStates held(lanes, state);
-  size_t i = (count - 1) / width * width;
-  words = encode_group(tables, bases, first_lanes(count - i), tokens + i, contexts + i,
-                       held.state[i / width & (held.vectors - 1)], words);
-  while (i > 0) {
-    i -= width;
-    words = encode_group(tables, bases, first_lanes(width), tokens + i, contexts + i,
-                         held.state[i / width & (held.vectors - 1)], words);
-  }
-  held.put(lanes, state);
-  return words;
 }
 
 inline __m512i decode_group(const RansTables& tables, __m512i bases, __mmask16 mask, const uint8_t* contexts,
@@ -115,49 +139,52 @@ inline __m512i decode_group(const RansTables& tables, __m512i bases, __mmask16 m
 }
 
 template <unsigned kVectors>
-size_t decode_whole(const RansTables& tables, __m512i bases, const uint8_t* contexts, size_t count, LaneStates& held,
-                    RansInput& in, uint8_t* tokens) {
-  __m512i s[kVectors];  // NOLINT(modernize-avoid-c-arrays)
-  for (unsigned k = 0; k < kVectors; ++k) {
-    s[k] = held.state[k];
-  }
+void decode_lanes(const RansTables& tables, const uint8_t* contexts, size_t count, unsigned lanes, uint32_t* state,
+                  RansInput& input, uint8_t* tokens) {
+  RansInput in = input;
+  const size_t width = lanes < 16 ? lanes : 16;
+  const size_t round = width * kVectors;
+  const __m512i bases = _mm512_loadu_si512(tables.base);
+  LaneStates<kVectors> held(lanes, state);
   size_t i = 0;
-  for (; i + size_t{16} * kVectors <= count; i += size_t{16} * kVectors) {
+  if (width == 16) {
+    for (; i + round <= count; i += round) {
 #pragma GCC unroll 4
-    for (unsigned k = 0; k < kVectors; ++k) {
-      const size_t at = i + size_t{16} * k;
-      s[k] = decode_group(tables, bases, 0xffff, contexts + at, s[k], in, tokens + at, true);
+      for (unsigned k = 0; k < kVectors; ++k) {
+        const size_t at = i + 16 * k;
+        held.state[k] = decode_group(tables, bases, 0xffff, contexts + at, held.state[k], in, tokens + at, true);
+      }
     }
   }
-  for (unsigned k = 0; k < kVectors; ++k) {
-    held.state[k] = s[k];
+  for (; i < count; i += round) {
+#pragma GCC unroll 4
+    for (unsigned k = 0; k < kVectors; ++k) {
+      const size_t at = i + width * k;
+      if (at < count) {
+        const size_t some = count - at < width ? count - at : width;
+        held.state[k] =
+            decode_group(tables, bases, first_lanes(some), contexts + at, held.state[k], in, tokens + at, false);
+      }
+    }
   }
-  return i;
+  held.put(state);
+  input = in;
 }
 
 void rans_decode_wide(const RansTables& tables, const uint8_t* contexts, size_t count, unsigned lanes, uint32_t* state,
                       RansInput& input, uint8_t* tokens) {
-  if (lanes < 4) {
-    rans_decode_plain(tables, contexts, count, lanes, state, input, tokens);
-    return;
+  switch (lanes) {
+    case 64:
+      return decode_lanes<4>(tables, contexts, count, lanes, state, input, tokens);
+    case 32:
+      return decode_lanes<2>(tables, contexts, count, lanes, state, input, tokens);
+    case 16:
+    case 8:
+    case 4:
+      return decode_lanes<1>(tables, contexts, count, lanes, state, input, tokens);
+    default:
+      return rans_decode_plain(tables, contexts, count, lanes, state, input, tokens);
   }
-  RansInput in = input;
-  const size_t width = lanes < 16 ? lanes : 16;
-  const __m512i bases = _mm512_loadu_si512(tables.base);
-  LaneStates held(lanes, state);
-  size_t i = 0;
-  if (lanes == 64) {
-    i = decode_whole<4>(tables, bases, contexts, count, held, in, tokens);
-  } else if (lanes == 32) {
-    i = decode_whole<2>(tables, bases, contexts, count, held, in, tokens);
-  }
-  for (; i < count; i += width) {
-    const size_t left = count - i < width ? count - i : width;
-    __m512i& x = held.state[i / width & (held.vectors - 1)];
-    x = decode_group(tables, bases, first_lanes(left), contexts + i, x, in, tokens + i, false);
-  }
-  held.put(lanes, state);
-  input = in;
 }
 
 constexpr Kernels make_wide() {

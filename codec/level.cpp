@@ -16,7 +16,7 @@ void pad_bytes(uint8_t* row, size_t m) {
 template <typename W>
 Plane<W> PlaneMemory<W>::reserve(const Dims& dims, bool special, const std::array<size_t, 3>& before,
                                  const std::array<size_t, 3>& after) {
-  constexpr size_t kAlign = 16;  // points before the first of a row, so that it lies well
+  constexpr size_t kAlign = 4;  // points before the first of a row, so that it lies well
   std::array<size_t, 3> n{};
   Plane<W> plane;
   for (size_t axis = 0; axis < 3; ++axis) {
@@ -24,7 +24,7 @@ Plane<W> PlaneMemory<W>::reserve(const Dims& dims, bool special, const std::arra
     plane.first.at(axis) = -static_cast<ptrdiff_t>(before.at(axis));
     plane.last.at(axis) = static_cast<ptrdiff_t>(dims.n.at(axis) + after.at(axis));
   }
-  const size_t pitch = (dims.n[2] + 3 + kAlign - 1) / kAlign * kAlign;
+  const size_t pitch = (n[2] + 3 + kAlign - 1) / kAlign * kAlign;
   plane.strides.row = static_cast<ptrdiff_t>(pitch);
   plane.strides.slab = static_cast<ptrdiff_t>(n[1] * pitch);
   plane.strides.item = static_cast<ptrdiff_t>(n[0] * n[1] * pitch);
