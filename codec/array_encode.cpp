@@ -86,7 +86,9 @@ bool elements_are_smaller(const Settings& settings, const std::byte* array, size
   return stored < coded;
 }
 
-Result<WholeArray> encode_whole(Settings settings, const std::byte* array) {
+Result<WholeArray> encode_whole(Plan plan) {
+  Settings& settings = plan.settings;
+  const std::byte* array = plan.elements.data();
   const size_t size = element_size(settings.dtype);
   const uint64_t tiles = settings.geometry.tile_count();
   WholeArray out;
@@ -109,7 +111,7 @@ Result<WholeArray> encode_whole(Settings settings, const std::byte* array) {
         coded += record.data.size();
       }
     }
-    if (good && !elements_are_smaller(settings, array, coded)) {
+    if (good && (!plan.try_elements || !elements_are_smaller(settings, array, coded))) {
       out.settings = std::move(settings);
       return out;
     }
@@ -161,7 +163,7 @@ Result<Settings> make_plan(const ArraySpec& spec, const ReadBox& read) {
     return std::move(plan.settings);
   }
   if (element_count(spec.shape) <= kWholeElements) {
-    VARVE_ASSIGN(WholeArray whole, encode_whole(std::move(plan.settings), plan.elements.data()));
+    VARVE_ASSIGN(WholeArray whole, encode_whole(std::move(plan)));
     return std::move(whole.settings);
   }
   VARVE_TRY(sample_tables(plan.settings, read, plan.elements));
@@ -173,7 +175,7 @@ Result<WholeArray> encode_array(const ArraySpec& spec, const ReadBox& read) {
   if (element_count(spec.shape) == 0) {
     return WholeArray{std::move(plan.settings), {}};
   }
-  return encode_whole(std::move(plan.settings), plan.elements.data());
+  return encode_whole(std::move(plan));
 }
 
 }  // namespace varve::codec

@@ -99,7 +99,7 @@ class BitWriter {
   }
   /// Room for `bits` more without a check.
   void reserve(size_t bits) {
-    const size_t wanted = size_ + bits / 8 + 16;
+    const size_t wanted = size_ + bits / 8 + 32;
     if (bytes_.size() < wanted) {
       bytes_.resize(std::max(wanted, 2 * bytes_.size()));
     }
@@ -111,18 +111,51 @@ class BitWriter {
   }
   void put_reserved(uint64_t value, unsigned count) {
     if (count > 32) {
-      put_reserved(value & 0xffffffffU, 32);
+      put_short(value & 0xffffffffU, 32);
       value >>= 32;
       count -= 32;
     }
+    put_short(value, count);
+  }
+  /// The same for at most 56 bits. Without branches: whole bytes are written at once, the rest is held.
+  void put_short(uint64_t value, unsigned count) {
     held_ |= value << count_;
     count_ += count;
-    if (count_ >= 32) {
-      std::memcpy(bytes_.data() + size_, &held_, 4);
-      size_ += 4;
-      held_ >>= 32;
-      count_ -= 32;
+    std::memcpy(bytes_.data() + size_, &held_, sizeof held_);
+    size_ += count_ / 8;
+    held_ = count_ >= 64 ? 0 : held_ >> (count_ / 8 * 8);
+    count_ %= 8;
+  }
+  /// For each code, its bits below the two highest; codes are at least 2. Returns how many bits that were.
+  uint64_t put_below_second(std::span<const uint64_t> codes) {
+    reserve(codes.size() * 64);
+    std::byte* to = bytes_.data() + size_;
+    uint64_t held = held_;
+    unsigned count = count_;
+    uint64_t sum = 0;
+    const auto put_some = [&](uint64_t value, unsigned bits) {  // at most 56
+      held |= value << count;
+      count += bits;
+      std::memcpy(to, &held, sizeof held);
+      to += count / 8;
+      held >>= count / 8 * 8;
+      count %= 8;
+    };
+    for (const uint64_t code : codes) {
+      const unsigned bits = 62 - static_cast<unsigned>(std::countl_zero(code | 2));
+      const uint64_t value = code & ((uint64_t{1} << bits) - 1);
+      if (bits <= 56) {
+        put_some(value, bits);
+      } else {
+        put_some(value & 0xffffffffU, 32);
+        put_some(value >> 32, bits - 32);
+      }
+      sum += bits;
     }
+    size_ = static_cast<size_t>(to - bytes_.data());
+    held_ = held;
+    count_ = count;
+    return sum;
   }
   /// Pads the last byte with zeros.
   std::span<const std::byte> finish() {
@@ -137,7 +170,7 @@ class BitWriter {
  private:
   Bytes bytes_;
   size_t size_ = 0;
-  uint64_t held_ = 0;
+  uint64_t held_ = 0;  ///< fewer than eight bits
   unsigned count_ = 0;
 };
 
@@ -147,47 +180,38 @@ class BitReader {
 
   uint64_t get(unsigned count) {  // count <= 64
     if (count > 32) {
-      const uint64_t low = get(32);
-      return low | get(count - 32) << 32;
+      const uint64_t low = get_short(32);
+      return low | get_short(count - 32) << 32;
     }
-    if (count_ < count) {
-      refill(count);
+    return get_short(count);
+  }
+  /// The same for at most 56 bits.
+  uint64_t get_short(unsigned count) {
+    uint64_t held = 0;
+    const size_t at = next_ / 8;
+    if (at + sizeof held <= data_.size()) {
+      std::memcpy(&held, data_.data() + at, sizeof held);
+    } else {
+      if (at < data_.size()) {
+        std::memcpy(&held, data_.data() + at, data_.size() - at);
+      }
+      failed_ = failed_ || next_ + count > 8 * data_.size();
     }
-    const uint64_t value = held_ & ((uint64_t{1} << count) - 1);
-    held_ >>= count;
-    count_ -= count;
+    const uint64_t value = held >> next_ % 8 & ((uint64_t{1} << count) - 1);
+    next_ += count;
     return value;
   }
 
   bool failed() const { return failed_; }
   /// Everything was read, but for the zeros that pad the last byte.
-  bool at_end() const { return next_ == data_.size() && count_ < 8 && held_ == 0; }
+  bool at_end() const {
+    return (next_ + 7) / 8 == data_.size() &&
+           (next_ % 8 == 0 || static_cast<unsigned>(data_[next_ / 8]) >> next_ % 8 == 0);
+  }
 
  private:
-  void refill(unsigned count) {
-    if (data_.size() - next_ >= 4) {
-      uint32_t word = 0;
-      std::memcpy(&word, data_.data() + next_, sizeof word);
-      held_ |= uint64_t{word} << count_;
-      next_ += 4;
-      count_ += 32;
-      return;
-    }
-    while (count_ < count) {
-      uint64_t byte = 0;
-      if (next_ < data_.size()) {
-        byte = static_cast<uint64_t>(data_[next_++]);
-      } else {
-        failed_ = true;
-      }
-      held_ |= byte << count_;
-      count_ += 8;
-    }
-  }
   std::span<const std::byte> data_;
-  size_t next_ = 0;
-  uint64_t held_ = 0;
-  unsigned count_ = 0;
+  size_t next_ = 0;  ///< in bits
   bool failed_ = false;
 };
 

@@ -76,14 +76,15 @@ class Planner {
     choices_ = axis_choices(spec_.shape);
     if (element_count(spec_.shape) == 0) {
       base_.geometry = Geometry::make(spec_.shape, choices_[0]);
-      return Plan{std::move(base_), {}, {}};
+      return Plan{std::move(base_), {}, {}, false};
     }
     VARVE_TRY(read_whole());
     VARVE_ASSIGN(scan_, whole_.empty() ? scan_array(spec_, read_) : scan_array(spec_, whole_));
     set_specials();
     set_bound();
     VARVE_TRY(choose());
-    return Plan{std::move(base_), whole_, std::move(memory_)};
+    return Plan{std::move(base_), whole_, std::move(memory_),
+                try_elements_ || element_count(spec_.shape) <= kTinyArray};
   }
 
  private:
@@ -312,7 +313,9 @@ class Planner {
       }
       Settings plain = best;
       plain.scheme = Scheme::elements;
-      if (measured_bits(plain) < bits) {
+      const double stored = measured_bits(plain);
+      try_elements_ = stored < 1.1 * bits;
+      if (stored < bits) {
         best = plain;
       }
     }
@@ -332,6 +335,7 @@ class Planner {
   std::vector<std::vector<uint8_t>> choices_;
   std::span<const std::byte> whole_;  ///< empty: not in memory
   Bytes memory_;
+  bool try_elements_ = false;
   std::vector<Box> boxes_;  ///< of the regions
   std::vector<std::span<const std::byte>> regions_;
   std::vector<Bytes> region_memory_;

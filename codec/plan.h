@@ -12,6 +12,7 @@ struct Plan {
   Settings settings;                    ///< all but the tables
   std::span<const std::byte> elements;  ///< the array, where it is in memory; else empty
   Bytes memory;                         ///< what `elements` lie in, if the plan read them
+  bool try_elements = true;             ///< records of elements may be smaller
 };
 
 /// Scans the array, and finds by estimates which axes to predict along, and whether quantized or exact.

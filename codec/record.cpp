@@ -129,14 +129,7 @@ void Emitter::add_class(unsigned context_base, uint8_t* tokens, uint8_t* context
   }
 }
 
-void Emitter::add_wide(const uint64_t* codes, size_t count) {
-  raw_.reserve(count * 64);
-  for (size_t i = 0; i < count; ++i) {
-    const unsigned bits = static_cast<unsigned>(std::bit_width(codes[i])) - 2;
-    raw_.put_reserved(codes[i] & ((uint64_t{1} << bits) - 1), bits);
-    raw_bits_ += bits;
-  }
-}
+void Emitter::add_wide(const uint64_t* codes, size_t count) { raw_bits_ += raw_.put_below_second({codes, count}); }
 
 void Emitter::count_into(Histogram& histogram) const {
   size_t at = 0;
@@ -153,22 +146,27 @@ void Emitter::escape(const TableSet& tables) {
   size_t at = 0;
   for (const Segment& segment : segments_) {
     uint8_t* tokens = tokens_.data() + at;
+    const uint8_t* contexts = contexts_.data() + at;
+    at += segment.count;
     const auto limits = tables.largest_codes(segment.context_base);
-    constexpr size_t kChunk = 512;
-    for (size_t i = 0; i < segment.count; ++i) {
-      if (i % kChunk == 0) {
-        const size_t some = std::min(kChunk, segment.count - i);
-        if (!kernels().any_beyond(tokens + i, contexts_.data() + at + i, limits.data(), some)) {
-          i += some - 1;
-          continue;
+    if (!kernels().any_beyond(tokens, contexts, limits.data(), segment.count)) {
+      continue;
+    }
+    const RansTables look_up = tables.look_up(segment.context_base);
+    const auto missing = [&](size_t i) { return look_up.encode[look_up.base[contexts[i]] << 8 | tokens[i]] == 0; };
+    for (size_t begin = 0; begin < segment.count; begin += kGroup) {
+      const size_t end = std::min(segment.count, begin + kGroup);
+      unsigned any = 0;
+      for (size_t i = begin; i < end; ++i) {
+        any |= missing(i) ? 1U : 0U;
+      }
+      for (size_t i = begin; i < end && any != 0; ++i) {
+        if (missing(i)) {
+          escapes_.push_back(static_cast<std::byte>(tokens[i]));
+          tokens[i] = kTokenEscape;
         }
       }
-      if (tables.table(segment.context_base + contexts_[at + i]).frequency[tokens[i]] == 0) {
-        escapes_.push_back(static_cast<std::byte>(tokens[i]));
-        tokens[i] = kTokenEscape;
-      }
     }
-    at += segment.count;
   }
 }
 
@@ -309,6 +307,7 @@ void RecordReader::wide_codes(const uint8_t* tokens, size_t count, Code* codes) 
     }
     return made;
   }();
+  BitReader raw = raw_;
   for (size_t begin = 0; begin < count; begin += kGroup) {
     const size_t end = std::min(count, begin + kGroup);
     if (!kernels().any_outside(tokens + begin, end - begin, 0, kFirstWideToken)) {
@@ -318,9 +317,11 @@ void RecordReader::wide_codes(const uint8_t* tokens, size_t count, Code* codes) 
     }
     for (size_t i = begin; i < end; ++i) {
       const Entry& entry = entries[tokens[i]];
-      codes[i] = static_cast<Code>(entry.base | raw_.get(entry.bits));
+      codes[i] = static_cast<Code>(
+          entry.base | (sizeof(Code) == 4 || entry.bits <= 56 ? raw.get_short(entry.bits) : raw.get(entry.bits)));
     }
   }
+  raw_ = raw;
 }
 template void RecordReader::wide_codes(const uint8_t*, size_t, uint32_t*);
 template void RecordReader::wide_codes(const uint8_t*, size_t, uint64_t*);
