@@ -62,7 +62,7 @@ void set_quantum(const WorkDomain& domain, double bound, ResolvedBound& out) {
   // A bound beyond eight times every magnitude makes every code 0 on every level: no need for larger numbers.
   const double useful = std::min({within, most < largest / 128 ? 8 * most : largest / 16, largest / 16});
   const double quantum = 2 * useful * (1 - shrink(1.5 * domain.unit() / useful));
-  if (most > 0 && quantum / 2 > least && 2 / quantum < largest) {
+  if (most > 0 && quantum >= domain.unit() && quantum / 2 > least && 2 / quantum < largest) {
     out.work_bound = within;
     out.quantum = quantum;
   } else {

@@ -124,7 +124,10 @@ inline void walk_sums(const ClassShape& shape, const Source<const uint8_t>* sour
           down = byte_term(y, y_row, static_cast<ptrdiff_t>(at), y.strides.row);
           y_row += y.strides.row;
         }
-        const ByteTerm along = {x_row - 1, x_row, x_row + 1, x_row + 2};
+        ByteTerm along;
+        if constexpr (kX) {
+          along = {x_row - 1, x_row, x_row + 1, x_row + 2};
+        }
         row([&](size_t i) {
           VectorU8 sum{};
           if constexpr (kZ) {

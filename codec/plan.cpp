@@ -124,7 +124,8 @@ class Planner {
     const double unit = most > 0 ? std::ldexp(1.0, std::ilogb(most) - (wide ? 52 : 23)) : 0;
     const double quantum = 2 * useful * (1 - shrink(1.5 * unit / useful));
     const double least = wide ? double{std::numeric_limits<double>::min()} : double{std::numeric_limits<float>::min()};
-    if (most > 0 && quantum / 2 > least && 2 / quantum < largest) {
+    // Finer than the type's resolution of the largest: nothing would be gained over lossless storage.
+    if (most > 0 && quantum >= unit && quantum / 2 > least && 2 / quantum < largest) {
       base_.absolute_bound = bound;
       base_.quantum = quantum;
     }
