@@ -136,6 +136,23 @@ Status Core::recover_staging(InodeNumber number, std::string_view note) {
   return {};
 }
 
+InodeNumber Core::inode_of_handle(uint64_t handle) {
+  const Handle& open = *reinterpret_cast<const Handle*>(handle);  // NOLINT: the kernel kept it
+  return open.node ? open.node->number : 0;
+}
+
+bool Core::is_writable(uint64_t handle) {
+  return reinterpret_cast<const Handle*>(handle)->writable;  // NOLINT: the kernel kept it
+}
+
+std::vector<InodeNumber> Core::inodes_in_use() {
+  std::vector<InodeNumber> numbers;
+  for (const NodePointer& node : nodes_.all()) {
+    numbers.push_back(node->number);
+  }
+  return numbers;
+}
+
 Status Core::check_writable() const {
   if (options_.read_only) {
     return Error{EROFS, "the file system is mounted read-only"};

@@ -20,8 +20,9 @@ namespace varve::fs {
 /// Inode numbers of virtual files: the view in the top bits, the real inode below.
 enum class View : uint64_t {
   none = 0,
-  fixed = 1,  ///< .varve itself and the files in it
-  stat = 2,   ///< .varve/stat/...: a description, in JSON, of each real file
+  fixed = 1,    ///< .varve itself and the files in it
+  stat = 2,     ///< .varve/stat/...: a description, in JSON, of each real file
+  control = 3,  ///< the folder of FileSystemOptions::control (0) and its files (from 1)
 };
 inline constexpr unsigned kViewShift = 48;
 inline constexpr uint64_t kRealInodeMask = (uint64_t{1} << kViewShift) - 1;
@@ -49,6 +50,10 @@ class Core final : public FileSystem {
   ~Core() override;
   Status start();
   void attach(KernelCache* cache) override { kernel_cache_ = cache; }
+  Result<std::string> path_of(InodeNumber number) override;
+  InodeNumber inode_of_handle(uint64_t handle) override;
+  bool is_writable(uint64_t handle) override;
+  std::vector<InodeNumber> inodes_in_use() override;
 
   Result<Entry> lookup(const Caller& caller, InodeNumber parent, std::string_view name) override;
   void forget(InodeNumber inode, uint64_t count) override;
@@ -154,7 +159,6 @@ class Core final : public FileSystem {
   Attributes attributes_of(Node& node);
   Status apply_change(const NodePointer& node, const AttributeChange& change);
   Result<std::optional<codec::Bound>> inherited_bound(InodeNumber directory);
-  Result<std::string> path_of(InodeNumber number);
   Result<FilePolicy> policy_of(InodeNumber number);
   Status set_bound(Node& node, std::string_view text);
   Result<std::string> varve_attribute(const NodePointer& node, std::string_view name);

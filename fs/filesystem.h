@@ -5,6 +5,7 @@
 #include <chrono>
 #include <memory>
 
+#include "fs/control_folder.h"
 #include "fs/formats/worker.h"
 #include "fs/operations.h"
 #include "index/index.h"
@@ -17,6 +18,7 @@ struct FileSystemOptions {
   std::chrono::milliseconds quiet{1000};       ///< fsync of a file not written for so long seals it
   bool read_only = false;
   WorkerOptions recogniser;
+  ControlFolder* control = nullptr;  ///< shown under .varve/, if there is one
 };
 
 /// `create` starts threads; shut_down() ends them. The KernelCache may be attached later, before the first request.
@@ -27,6 +29,16 @@ class FileSystem : public Operations {
   static Result<std::unique_ptr<FileSystem>> create(std::unique_ptr<index::Index> index,
                                                     const FileSystemOptions& options);
   virtual void attach(KernelCache* cache) = 0;
+
+  // For layers above.
+  /// From the mount's root, without a leading slash; "" for the root. ENOENT: no such inode.
+  virtual Result<std::string> path_of(InodeNumber inode) = 0;
+  /// Of an open file; 0 for a virtual one.
+  virtual InodeNumber inode_of_handle(uint64_t handle) = 0;
+  /// Was it opened for writing?
+  virtual bool is_writable(uint64_t handle) = 0;
+  /// Those that the kernel, an open file or unsealed data refers to.
+  virtual std::vector<InodeNumber> inodes_in_use() = 0;
 };
 
 }  // namespace varve::fs

@@ -145,6 +145,12 @@ class Invalidator : public KernelCache {
     wake_.notify_one();
   }
 
+  void settle() override {
+    constexpr std::chrono::seconds kPatience{2};
+    std::unique_lock lock(mutex_);
+    idle_.wait_for(lock, kPatience, [this] { return closed_ || (queue_.empty() && !telling_); });
+  }
+
   /// Drops what is queued and waits for the call in progress. The session must be valid until then.
   void close() {
     {
@@ -169,6 +175,7 @@ class Invalidator : public KernelCache {
       queue_.pop_front();
       const bool pages = waiting_.at(inode);
       waiting_.erase(inode);
+      telling_ = true;
       lock.unlock();
       // A negative offset: attributes alone.
       const int result = fuse_lowlevel_notify_inval_inode(session_, inode, pages ? 0 : -1, 0);
@@ -178,12 +185,18 @@ class Invalidator : public KernelCache {
                                                 inode, std::strerror(-result)));
       }
       lock.lock();
+      telling_ = false;
+      if (queue_.empty()) {
+        idle_.notify_all();
+      }
     }
   }
 
   fuse_session* session_;
   std::mutex mutex_;
   std::condition_variable wake_;
+  std::condition_variable idle_;  ///< nothing queued, nothing being told
+  bool telling_ = false;
   std::deque<InodeNumber> queue_;
   std::unordered_map<InodeNumber, bool> waiting_;  ///< what queue_ holds: pages too?
   bool closed_ = false;

@@ -142,6 +142,8 @@ class KernelCache {
   virtual ~KernelCache() = default;
   /// `pages`: cached content too, not attributes alone.
   virtual void invalidate_inode(InodeNumber inode, bool pages) = 0;
+  /// Waits until the kernel has been told what was asked so far; 2 s at most.
+  virtual void settle() {}
 };
 
 }  // namespace varve::fs

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <map>
@@ -32,6 +33,8 @@ constexpr InodeNumber view_inode(View view, InodeNumber below) {
 }
 constexpr InodeNumber fixed_inode(Fixed file) { return view_inode(View::fixed, static_cast<uint64_t>(file)); }
 constexpr InodeNumber kStatRoot = view_inode(View::stat, index::kRootInode);
+constexpr InodeNumber kControlFolder = view_inode(View::control, 0);
+constexpr InodeNumber control_inode(size_t file) { return view_inode(View::control, file + 1); }
 
 const FixedFile* fixed_file(InodeNumber inode) {
   for (const FixedFile& file : kFixedFiles) {
@@ -108,6 +111,10 @@ Result<Attributes> Core::view_attributes(InodeNumber inode) {
     attributes.mode = file == nullptr ? S_IFDIR | 0555U : file->mode;
     return attributes;
   }
+  if (view_of(inode) == View::control) {
+    attributes.mode = inode == kControlFolder ? S_IFDIR | 0700U : S_IFREG | 0600U;
+    return attributes;
+  }
   VARVE_ASSIGN(const NodePointer node, nodes_.get(inode & kRealInodeMask));
   const std::shared_lock lock(node->mutex);
   const bool directory = S_ISDIR(node->inode.mode);
@@ -130,6 +137,13 @@ Result<Entry> Core::lookup_view(const Caller&, InodeNumber parent, std::string_v
         found = file.file == Fixed::stat ? kStatRoot : fixed_inode(file.file);
       }
     }
+    if (options_.control != nullptr && options_.control->name() == name) {
+      found = kControlFolder;
+    }
+  } else if (parent == kControlFolder && options_.control != nullptr) {
+    const auto& files = options_.control->files();
+    const auto file = std::ranges::find(files, name);
+    found = file == files.end() ? 0 : control_inode(static_cast<size_t>(file - files.begin()));
   } else if (view_of(parent) == View::stat) {
     VARVE_ASSIGN(const index::Dentry real, find(parent & kRealInodeMask, name));
     if (real.type != S_IFDIR && real.type != S_IFREG) {
@@ -148,7 +162,8 @@ Result<OpenFile> Core::open_view(const Caller&, InodeNumber inode, int flags) {
   auto handle = std::make_unique<Handle>();
   handle->virtual_inode = inode;
   handle->writable = (flags & O_ACCMODE) != O_RDONLY;
-  if (handle->writable && inode != fixed_inode(Fixed::policy)) {
+  const bool control = view_of(inode) == View::control && inode != kControlFolder;
+  if (handle->writable && !control && inode != fixed_inode(Fixed::policy)) {
     return Error{EACCES, "this virtual file cannot be written"};
   }
   if (inode == fixed_inode(Fixed::pid)) {
@@ -156,6 +171,10 @@ Result<OpenFile> Core::open_view(const Caller&, InodeNumber inode, int flags) {
   } else if (inode == fixed_inode(Fixed::sync)) {
     finish_seals();
     handle->content = "ok\n";
+  } else if (control) {
+    if (!handle->writable) {
+      VARVE_ASSIGN(handle->content, options_.control->read(inode - control_inode(0)));
+    }
   } else if (inode == fixed_inode(Fixed::policy)) {
     handle->content = handle->writable ? "" : policy_.text();
   } else {
@@ -170,16 +189,28 @@ Result<OpenFile> Core::open_view(const Caller&, InodeNumber inode, int flags) {
 /// close(2) of a control file puts into force what was written.
 Status Core::close_view(Handle& handle) {
   const std::lock_guard lock(handle.mutex);
-  if (!handle.changed || handle.virtual_inode != fixed_inode(Fixed::policy)) {
+  if (!handle.changed) {
     return {};
   }
   handle.changed = false;
+  if (view_of(handle.virtual_inode) == View::control) {
+    return options_.control->write(handle.virtual_inode - control_inode(0), handle.content);
+  }
   return policy_.replace(handle.content);
 }
 
 Status Core::read_view_directory(InodeNumber directory, uint64_t cookie,
                                  const std::function<bool(const DirectoryEntry&)>& visit) {
   if ((cookie < 1 && !visit({".", 1, S_IFDIR, directory})) || (cookie < 2 && !visit({"..", 2, S_IFDIR, directory}))) {
+    return {};
+  }
+  if (directory == kControlFolder && options_.control != nullptr) {
+    const auto& files = options_.control->files();
+    for (size_t i = cookie < 2 ? 0 : cookie - 2; i < files.size(); ++i) {
+      if (!visit({files[i], i + 3, S_IFREG, control_inode(i)})) {
+        return {};
+      }
+    }
     return {};
   }
   if (directory == fixed_inode(Fixed::directory)) {
@@ -189,6 +220,9 @@ Status Core::read_view_directory(InodeNumber directory, uint64_t cookie,
       if (!visit({std::string(file.name), i + 3, file.mode & S_IFMT, inode})) {
         return {};
       }
+    }
+    if (options_.control != nullptr && cookie < kFixedFiles.size() + 3) {
+      visit({std::string(options_.control->name()), kFixedFiles.size() + 3, S_IFDIR, kControlFolder});
     }
     return {};
   }
