@@ -1,0 +1,298 @@
+// Models that change the bytes of one operation.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "faults/models.h"
+
+namespace varve::faults {
+namespace {
+
+constexpr uint64_t kSector = 512;
+constexpr uint64_t kPage = 4096;
+constexpr int kTries = 64;
+
+uint64_t total(const std::vector<Aim>& aims) {
+  uint64_t sum = 0;
+  for (const Aim& aim : aims) {
+    sum += aim.end - aim.begin;
+  }
+  return sum;
+}
+
+/// The aim that holds the `number`th byte of them all, and the byte's offset.
+std::pair<const Aim*, uint64_t> byte_of(const std::vector<Aim>& aims, uint64_t number) {
+  for (const Aim& aim : aims) {
+    if (number < aim.end - aim.begin) {
+      return {&aim, aim.begin + number};
+    }
+    number -= aim.end - aim.begin;
+  }
+  return {nullptr, 0};
+}
+
+bool inside(const std::vector<Aim>& aims, uint64_t offset) {
+  return std::ranges::any_of(aims, [&](const Aim& aim) { return offset >= aim.begin && offset < aim.end; });
+}
+
+/// Bits of an element that belong to a class: [first, last).
+std::pair<uint64_t, uint64_t> bits_of(BitClass bits, codec::DType type) {
+  const uint64_t all = 8 * codec::element_size(type);
+  if (bits == BitClass::any || !codec::is_float(type)) {
+    return {0, all};
+  }
+  uint64_t mantissa = 52;
+  if (type == codec::DType::f32) {
+    mantissa = 23;
+  } else if (all == 16) {
+    mantissa = codec::name_of(type) == "bf16" ? 7 : 10;
+  }
+  switch (bits) {
+    case BitClass::sign:
+      return {all - 1, all};
+    case BitClass::exponent:
+      return {mantissa, all - 1};
+    default:
+      return {0, mantissa};
+  }
+}
+
+struct BitPlace {
+  uint64_t offset = 0;
+  unsigned bit = 0;
+};
+
+/// A byte of an element by significance -> its offset in the file.
+uint64_t element_byte(const Aim& aim, uint64_t near, uint64_t significance) {
+  const uint64_t size = codec::element_size(*aim.element);
+  const uint64_t phase = (near + size - aim.element_base % size) % size;
+  return near - phase + (aim.big_endian ? size - 1 - significance : significance);
+}
+
+BitPlace draw_bit(Scene& scene) {
+  const Target& target = scene.rule.target;
+  const uint64_t bytes = total(scene.aims);
+  BitPlace place;
+  for (int tries = 0; tries < kTries; ++tries) {
+    const auto [aim, offset] = byte_of(scene.aims, scene.draw.below(bytes));
+    place = {offset, static_cast<unsigned>(scene.draw.below(8))};
+    if (!aim->element || (!target.byte && scene.rule.parameters.bits == BitClass::any)) {
+      return place;
+    }
+    if (target.byte) {
+      const uint64_t size = codec::element_size(*aim->element);
+      place.offset = element_byte(*aim, offset, std::min<uint64_t>(*target.byte, size - 1));
+    } else {
+      const auto [first, last] = bits_of(scene.rule.parameters.bits, *aim->element);
+      const uint64_t bit = first + scene.draw.below(last - first);
+      place = {element_byte(*aim, offset, bit / 8), static_cast<unsigned>(bit % 8)};
+    }
+    if (inside(scene.aims, place.offset)) {
+      return place;
+    }
+  }
+  return place;  // every element straddles a border: outside the operation, and so without effect
+}
+
+}  // namespace
+
+std::byte Scene::byte_at(uint64_t at) {
+  if (!data.empty()) {
+    return at >= offset && at - offset < data.size() ? data[at - offset] : std::byte{0};
+  }
+  std::byte value{0};
+  const auto got = medium.read(at, {&value, 1});
+  return got.ok() ? value : std::byte{0};
+}
+
+Effect flip_bits(Scene& scene) {
+  std::map<uint64_t, std::byte> flips;
+  BitPlace place = draw_bit(scene);
+  for (uint64_t i = 0; i < scene.rule.parameters.count; ++i) {
+    if (i > 0 && scene.rule.parameters.scattered) {
+      place = draw_bit(scene);
+    } else if (i > 0) {
+      place = place.bit == 7 ? BitPlace{place.offset + 1, 0} : BitPlace{place.offset, place.bit + 1};
+    }
+    if (inside(scene.aims, place.offset)) {
+      flips[place.offset] ^= std::byte{1} << place.bit;
+    }
+  }
+  std::map<uint64_t, std::byte> changes;
+  for (const auto& [offset, mask] : flips) {
+    if (mask != std::byte{0}) {
+      changes[offset] = scene.byte_at(offset) ^ mask;
+    }
+  }
+  Effect effect;
+  effect.edits = edits_of(changes);
+  return effect;
+}
+
+Effect corrupt_bytes(Scene& scene) {
+  std::map<uint64_t, std::byte> changes;
+  uint64_t offset = draw_bit(scene).offset;
+  for (uint64_t i = 0; i < scene.rule.parameters.count; ++i) {
+    offset = i == 0 ? offset : scene.rule.parameters.scattered ? draw_bit(scene).offset : offset + 1;
+    const auto other = static_cast<std::byte>(1 + scene.draw.below(255));  // another value, for sure
+    if (inside(scene.aims, offset)) {
+      changes[offset] = scene.byte_at(offset) ^ other;
+    }
+  }
+  Effect effect;
+  effect.edits = edits_of(changes);
+  return effect;
+}
+
+Result<Effect> zero_block(Scene& scene) {
+  const Parameters& parameters = scene.rule.parameters;
+  const uint64_t size = parameters.size.value_or(kPage);
+  const uint64_t alignment = parameters.alignment.value_or(size);
+  const uint64_t chosen = byte_of(scene.aims, scene.draw.below(total(scene.aims))).second;
+  const uint64_t block = chosen / alignment * alignment;
+  Effect effect;
+  for (const Aim& aim : scene.aims) {
+    const uint64_t begin = std::max(block, aim.begin);
+    const uint64_t end = std::min(block + size, aim.end);
+    if (begin < end) {
+      Edit edit;
+      edit.offset = begin;
+      edit.length = end - begin;
+      edit.from = Edit::From::fill;
+      edit.fill = parameters.fill;
+      effect.edits.push_back(edit);
+    }
+  }
+  return effect;
+}
+
+namespace {
+
+/// What a write lost: as before, or filled.
+void lose(const Parameters& parameters, uint64_t begin, uint64_t end, Effect& effect) {
+  if (begin < end) {
+    Edit edit;
+    edit.offset = begin;
+    edit.length = end - begin;
+    edit.from = parameters.rest_old ? Edit::From::old : Edit::From::fill;
+    edit.fill = parameters.fill;
+    effect.edits.push_back(edit);
+  }
+  effect.grows = parameters.grows;
+}
+
+}  // namespace
+
+Result<Effect> shear_write(Scene& scene) {
+  const Parameters& parameters = scene.rule.parameters;
+  const uint64_t block = parameters.size.value_or(kPage);
+  const double part = parameters.kept[scene.draw.below(parameters.kept.size())];
+  const auto keep = static_cast<uint64_t>(std::floor(part * static_cast<double>(block)));
+  Effect effect;
+  effect.note = fmt::format("the first {} bytes of each {} persist", keep, block);
+  for (const Aim& aim : scene.aims) {
+    for (uint64_t start = aim.begin / block * block; start < aim.end; start += block) {
+      lose(parameters, std::max(start + keep, aim.begin), std::min(start + block, aim.end), effect);
+    }
+  }
+  return effect;
+}
+
+namespace {
+
+/// A run of whole writes, of which some persist.
+Effect tear_run(Scene& scene) {
+  const Parameters& parameters = scene.rule.parameters;
+  uint64_t& left = scene.file.run_left[scene.rule_number];
+  uint64_t& at = scene.file.run_at[scene.rule_number];
+  if (left == 0) {
+    left = parameters.run;
+    at = 0;
+  }
+  const bool persists = parameters.persist.empty()
+                            ? scene.draw.below(2) == 1
+                            : std::ranges::find(parameters.persist, at) != parameters.persist.end();
+  Effect effect;
+  effect.note = fmt::format("write {} of a run of {} {}", at, parameters.run, persists ? "persists" : "is lost");
+  if (!persists) {
+    lose(parameters, scene.offset, scene.offset + scene.length, effect);
+  }
+  ++at;
+  if (--left == 0 && parameters.then == Aftermath::crash) {
+    effect.ending = Ending::crash_after;
+  }
+  return effect;
+}
+
+}  // namespace
+
+Result<Effect> tear_write(Scene& scene) {
+  const Parameters& parameters = scene.rule.parameters;
+  if (parameters.run > 1) {
+    return tear_run(scene);
+  }
+  const uint64_t grain = parameters.cut == Cut::byte ? 1 : parameters.cut == Cut::sector ? kSector : kPage;
+  const uint64_t first = scene.offset / grain + 1;  // borders that lie inside, counted from the file's start
+  const uint64_t last = (scene.offset + scene.length - 1) / grain;
+  std::vector<uint64_t> cuts;
+  if (last < first) {
+    return Effect{};  // it lies within one sector or page, which is written whole
+  }
+  const uint64_t borders = last - first + 1;
+  const uint64_t wanted = std::min(parameters.parts - 1, borders);
+  for (int tries = 0; cuts.size() < wanted && tries < 1 << 16; ++tries) {
+    const uint64_t cut = (first + scene.draw.below(borders)) * grain;
+    if (std::ranges::find(cuts, cut) == cuts.end()) {
+      cuts.push_back(cut);
+    }
+  }
+  std::ranges::sort(cuts);
+  cuts.insert(cuts.begin(), scene.offset);
+  cuts.push_back(scene.offset + scene.length);
+  const size_t parts = cuts.size() - 1;
+  std::vector<bool> persists(parts);
+  for (const uint64_t part : parameters.persist) {
+    if (part < parts) {
+      persists[part] = true;
+    }
+  }
+  if (parameters.persist.empty()) {  // some, not all
+    const size_t lost = scene.draw.below(parts);
+    for (size_t i = 0; i < parts; ++i) {
+      persists[i] = i != lost && scene.draw.below(2) == 1;
+    }
+  }
+  Effect effect;
+  effect.note = fmt::format("cut into {} parts", parts);
+  for (size_t i = 0; i < parts; ++i) {
+    if (!persists[i]) {
+      lose(parameters, cuts[i], cuts[i + 1], effect);
+    }
+  }
+  if (parameters.then == Aftermath::crash) {
+    effect.ending = Ending::crash_after;
+  }
+  return effect;
+}
+
+Effect misdirect(Scene& scene, uint64_t file_size) {
+  constexpr uint64_t kFarthest = 64;  // pages
+  Effect effect;
+  if (scene.rule.parameters.distance) {
+    effect.moved = *scene.rule.parameters.distance;
+  } else {
+    const auto pages = static_cast<int64_t>(1 + scene.draw.below(kFarthest));
+    effect.moved = (scene.draw.below(2) == 0 ? -pages : pages) * static_cast<int64_t>(kPage);
+    const int64_t there = static_cast<int64_t>(scene.offset) + effect.moved;
+    if (there < 0 || there + static_cast<int64_t>(scene.length) > static_cast<int64_t>(file_size)) {
+      effect.moved = -effect.moved;
+    }
+  }
+  if (static_cast<int64_t>(scene.offset) + effect.moved < 0) {
+    effect.moved = 0;  // before the file's start there is nothing
+  }
+  return effect;
+}
+
+}  // namespace varve::faults

@@ -1,0 +1,119 @@
+// What an armed schedule remembers: of each file, of each rule, and of writes that no fsync has made safe yet.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "faults/effect.h"
+#include "faults/schedule.h"
+#include "faults/structure.h"
+#include "fs/intervals.h"
+#include "index/keys.h"
+
+namespace varve::faults {
+
+using Clock = std::chrono::steady_clock;
+
+/// The content of each byte before its last write, where that is known.
+class Previous {
+ public:
+  /// Bytes from `offset` are about to be overwritten; they are `old`.
+  void remember(uint64_t offset, std::vector<std::byte> old);
+  /// Lays what is remembered over `data`, which stands at `offset`; the changed bytes.
+  std::map<uint64_t, std::byte> differences(uint64_t offset, std::span<const std::byte> data) const;
+
+ private:
+  void forget(uint64_t begin, uint64_t end);
+  std::map<uint64_t, std::vector<std::byte>> pieces_;
+};
+
+struct StuckPage {
+  uint64_t offset = 0;
+  std::vector<std::byte> content;
+};
+
+/// A write that comes once more after `left` later ones.
+struct HeldWrite {
+  uint64_t offset = 0;
+  std::vector<std::byte> data;
+  uint64_t left = 0;
+  size_t rule = 0;
+};
+
+struct PageWear {
+  uint64_t reads = 0;  ///< of its erase block since armed; kept at the block's first page
+  Clock::time_point written;
+};
+
+/// How often things happened to a path. Stays with the path when a file moves, so that replay finds its operations.
+struct PathCounts {
+  explicit PathCounts(size_t rules) : matches(rules) {}
+  std::array<std::atomic<uint64_t>, kOps> operations{};
+  std::vector<std::atomic<uint64_t>> matches;  ///< by rule
+};
+
+/// A file under an armed schedule. The mutex is held while an operation on it is decided and done.
+struct FileState {
+  std::mutex mutex;
+  std::string path;  ///< from the mount's root, or from the store's
+  FileKind kind = FileKind::none;
+  std::shared_ptr<PathCounts> counts;
+  std::vector<bool> path_matches;  ///< by rule
+  Clock::time_point seen;          ///< when the schedule was armed
+  Previous previous;
+  fs::IntervalSet bad_sectors;
+  fs::IntervalSet going_bad;  ///< under the write in progress
+  int bad_code = 5;
+  std::vector<StuckPage> stuck;
+  std::vector<HeldWrite> held;
+  std::unordered_map<uint64_t, PageWear> wear;  ///< by offset of the page or erase block
+  std::vector<uint64_t> run_left;               ///< torn_write: by rule
+  std::vector<uint64_t> run_at;
+  std::shared_ptr<const StructureMap> map;
+  bool map_outdated = false;                      ///< the file was written since
+  std::map<uint64_t, index::PackHeader> records;  ///< of a pack: where payloads start
+};
+
+struct RuleState {
+  std::atomic<uint64_t> matched{0};
+  std::atomic<uint64_t> injected{0};
+  std::atomic<uint64_t> bytes{0};  ///< enospc_at: written so far
+};
+
+/// A write (or a truncation) that a power cut may undo.
+struct UnsyncedWrite {
+  std::string path;
+  uint64_t offset = 0;
+  std::vector<std::byte> old, now;
+  uint64_t old_size = 0, new_size = 0;
+};
+
+/// Of one seam. Thread-safe.
+class UnsyncedLog {
+ public:
+  static constexpr uint64_t kMostBytes = uint64_t{1} << 30;
+  void add(UnsyncedWrite write);
+  /// The file's writes are on the disk.
+  void forget(const std::string& path);
+  /// A file, or a folder with what is in it, has another path.
+  void renamed(const std::string& from, const std::string& to);
+  /// The oldest were let go because they were too many bytes.
+  bool overflowed() const { return overflowed_; }
+  std::vector<UnsyncedWrite> take();
+
+ private:
+  std::mutex mutex_;
+  std::deque<UnsyncedWrite> writes_;
+  uint64_t bytes_ = 0;
+  std::atomic<bool> overflowed_{false};
+};
+
+}  // namespace varve::faults
