@@ -19,6 +19,7 @@ void add_stat(CLI::App& app, int& status);
 void add_policy(CLI::App& app, int& status);
 void add_verify(CLI::App& app, int& status);
 void add_sync(CLI::App& app, int& status);
+void add_faults(CLI::App& app, int& status);
 void add_bench(CLI::App& app, int& status);
 /// Hidden: what the recogniser pool starts.
 void add_recognise_worker(CLI::App& app, int& status);

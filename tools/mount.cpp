@@ -8,6 +8,9 @@
 #include <filesystem>
 #include <thread>
 
+#include "faults/control.h"
+#include "faults/faulty_operations.h"
+#include "faults/faulty_tables.h"
 #include "fs/filesystem.h"
 #include "fs/fuse_session.h"
 #include "fs/log.h"
@@ -62,9 +65,17 @@ Status check_places(MountSettings& settings) {
 Status serve(const MountSettings& settings, const Ready& ready) {
   index::IndexOptions index_options;
   index_options.read_only = settings.read_only;
+  // The fault layer outlives everything that it stands between.
+  faults::Injector injector({.journal = settings.store + "/faults.jsonl", .recogniser = {}});
+  faults::Control control(settings.faults ? &injector : nullptr);
+  if (settings.faults) {
+    index_options.device = faults::faulty_device(index::posix_device(), settings.store, injector);
+    index_options.file_system = faults::faulty_tables(nullptr, index::posix_device(), settings.store, injector);
+  }
   VARVE_ASSIGN(auto index, index::Index::open(settings.store, index_options));
 
   fs::FileSystemOptions options;
+  options.control = &control;
   options.workers = settings.workers;
   options.cache_bytes = settings.cache_bytes;
   options.read_only = settings.read_only;
@@ -77,23 +88,26 @@ Status serve(const MountSettings& settings, const Ready& ready) {
   mount_options.allow_other = settings.allow_other;
   mount_options.threads = std::max(4U, settings.workers != 0 ? settings.workers : std::thread::hardware_concurrency());
   mount_options.kernel_options = settings.kernel_options;
-  auto session = fs::FuseSession::mount(mount_options, *file_system);
+  faults::FaultyOperations faulty(*file_system, injector);
+  fs::Operations& served = settings.faults ? static_cast<fs::Operations&>(faulty) : *file_system;
+  auto session = fs::FuseSession::mount(mount_options, served);
   if (!session.ok()) {
     (void)file_system->shut_down();
     return session.error();
   }
   file_system->attach(&(*session)->kernel_cache());
+  faulty.attach(&(*session)->kernel_cache());
   ready();
   fs::log_line(fs::LogLevel::info, fmt::format("mounted {} on {}", settings.store, settings.directory));
-  const Status served = (*session)->serve();
+  const Status ended = (*session)->serve();
   const Status shut = file_system->shut_down();
-  for (const Status& status : {served, shut}) {
+  for (const Status& status : {ended, shut}) {
     if (!status.ok()) {
       fs::log_line(fs::LogLevel::error, status.error().text);
     }
   }
   fs::log_line(fs::LogLevel::info, fmt::format("unmounted {}", settings.directory));
-  return served.ok() ? shut : served;
+  return ended.ok() ? shut : ended;
 }
 
 Status serve_in_foreground(const MountSettings& settings) {
@@ -133,6 +147,7 @@ void add_mount(CLI::App& app, int& status) {
     std::vector<std::string> lists;
     std::string cache = "512M";
     std::string workers = "0";
+    bool no_faults = false;
   };
   auto arguments = std::make_shared<Arguments>();
   CLI::App* command =
@@ -148,8 +163,10 @@ void add_mount(CLI::App& app, int& status) {
       ->required();
   command->add_option("DIR", arguments->settings.directory, "Directory to mount on")->required();
   command->add_flag("-f,--foreground", arguments->settings.foreground, "Stay in the foreground");
-  command->add_option("-o", arguments->lists,
-                      "Options as of mount(8): ro, noatime, nodev, allow_other, cache=SIZE, workers=N, log=FILE, ...");
+  command->add_option(
+      "-o", arguments->lists,
+      "Options as of mount(8): ro, noatime, nodev, allow_other, nofaults, cache=SIZE, workers=N, log=FILE, ...");
+  command->add_flag("--no-faults", arguments->no_faults, "Faults cannot be armed on this mount (see varve faults)");
   command->add_option("--workers", arguments->workers, "Threads that encode and decode; 0: one a core");
   command->add_option("--cache", arguments->cache, "Memory for decoded data: 512M, 2G, ...");
   command->add_option("--log", arguments->settings.log_file, "Log to this file");
@@ -163,6 +180,7 @@ void add_mount(CLI::App& app, int& status) {
         return;
       }
     }
+    arguments->settings.faults = arguments->settings.faults && !arguments->no_faults;
     status = finish(mount(arguments->settings));
   });
 }

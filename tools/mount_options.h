@@ -15,6 +15,7 @@ struct MountSettings {
   bool foreground = false;
   bool read_only = false;
   bool allow_other = false;
+  bool faults = true;    ///< false: no fault can be armed
   unsigned workers = 0;  ///< 0: one a core
   uint64_t cache_bytes = uint64_t{512} << 20;
   std::string log_file;  ///< empty: standard error in the foreground, else STORE/varve.log

@@ -1,0 +1,121 @@
+// varve faults: arms, disarms and watches the fault layer of a mount.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "faults/schedule.h"
+#include "tools/commands.h"
+#include "tools/mount_point.h"
+#include "tools/report.h"
+
+namespace varve::tools {
+namespace {
+
+/// A mount's folder of control files: "/mnt/.varve/faults/".
+Result<std::string> control_folder(const std::string& path) {
+  VARVE_ASSIGN(const MountedPath place, find_mount(path));
+  return place.control("faults/");
+}
+
+/// The sentence of a command that the mount refused.
+Error refused(const std::string& folder, const std::string& command, int code) {
+  std::string why = std::generic_category().message(code);
+  if (const auto text = read_text(folder + "status"); text.ok()) {
+    const auto status = nlohmann::json::parse(*text, nullptr, false);
+    if (status.is_object() && !status.value("refused", "").empty()) {
+      why = status.value("refused", "");
+    }
+  }
+  return {code, fmt::format("the mount refused to {}: {}", command, why)};
+}
+
+/// In effect when this returns.
+Status tell(const std::string& directory, const std::string& command, const std::string& text) {
+  VARVE_ASSIGN(const std::string folder, control_folder(directory));
+  const std::string path = folder + command;
+  const int descriptor = ::open(path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC);
+  if (descriptor < 0) {
+    return Error{errno, fmt::format("cannot open {}: {}; only root and the owner of the mount's root may", path,
+                                    std::generic_category().message(errno))};
+  }
+  int code = 0;
+  for (size_t done = 0; done < text.size() && code == 0;) {
+    const ssize_t put = ::write(descriptor, text.data() + done, text.size() - done);
+    code = put < 0 && errno != EINTR ? errno : 0;
+    done += put > 0 ? static_cast<size_t>(put) : 0;
+  }
+  if (::close(descriptor) != 0 && code == 0) {
+    code = errno;
+  }
+  return code == 0 ? Status() : Status(refused(folder, command, code));
+}
+
+Status arm(const std::string& directory, const std::string& file) {
+  VARVE_ASSIGN(const std::string text, read_text(file));
+  VARVE_ASSIGN(const faults::Schedule schedule, faults::Schedule::parse(text));  // the sentence comes from here
+  if (schedule.seed_given) {
+    return tell(directory, "arm", text);
+  }
+  fmt::print("seed = {}\n", schedule.seed);  // so that the run can be repeated
+  return tell(directory, "arm", fmt::format("seed = {}\n{}", schedule.seed, text));
+}
+
+Status show(const std::string& directory, const std::string& file) {
+  VARVE_ASSIGN(const std::string folder, control_folder(directory));
+  VARVE_ASSIGN(const std::string text, read_text(folder + file));
+  fmt::print("{}", text);
+  return {};
+}
+
+Status replay(const std::string& directory, const std::string& file) {
+  VARVE_ASSIGN(const std::string text, read_text(file));
+  return tell(directory, "replay", text);
+}
+
+struct Words {
+  std::string directory, text;
+};
+
+template <typename Action>
+void add(CLI::App& parent, int& status, const char* name, const char* meaning, const char* second, Action action) {
+  auto words = std::make_shared<Words>();
+  CLI::App* command = parent.add_subcommand(name, meaning);
+  command->add_option("DIR", words->directory, "The mount, or anything in it")->required();
+  if (second != nullptr) {
+    command->add_option(second, words->text)->required();
+  }
+  command->callback([words, action, &status] { status = finish(action(words->directory, words->text)); });
+}
+
+}  // namespace
+
+void add_faults(CLI::App& app, int& status) {
+  CLI::App* faults =
+      app.add_subcommand("faults", "Corrupt on purpose what a mount reads and writes; see docs/FAULTS.md");
+  faults->require_subcommand(1);
+  faults->footer(
+      "Examples:\n"
+      "  printf '[[fault]]\\nmodel = \"bit_flip\"\\npath = \"*.h5\"\\nnth = 3\\n' > one-flip.toml\n"
+      "  varve faults arm ~/data one-flip.toml       the third write to an HDF5 file flips a bit\n"
+      "  varve faults journal ~/data > flips.jsonl   what was done, exactly\n"
+      "  varve faults replay ~/data flips.jsonl      the same once more\n"
+      "  varve faults disarm ~/data\n"
+      "A command returns once it is in effect.");
+  add(*faults, status, "arm", "Put a schedule of faults in force", "FILE", arm);
+  add(*faults, status, "disarm", "No faults from now on", nullptr,
+      [](const auto& directory, const auto&) { return tell(directory, "disarm", "disarm\n"); });
+  add(*faults, status, "status", "What is armed and what it has done, as JSON", nullptr,
+      [](const auto& directory, const auto&) { return show(directory, "status"); });
+  add(*faults, status, "journal", "Every injection since the last arming, as JSON lines", nullptr,
+      [](const auto& directory, const auto&) { return show(directory, "journal"); });
+  add(*faults, status, "replay", "Do to the same operations what a journal says", "JOURNAL", replay);
+  add(*faults, status, "mark", "Say where a program is, for from_mark and to_mark", "NAME",
+      [](const auto& directory, const auto& name) { return tell(directory, "mark", name); });
+}
+
+}  // namespace varve::tools
