@@ -7,7 +7,7 @@ cd "$(dirname "$(realpath "$0")")/.."
 
 case "${1:-}" in
   asan) programs=(codec_test index_store_test index_crash_test fs_structures_test fs_core_test npy_test serialise_test
-                  hdf5_test recogniser_pool_test policy_test recogniser_fuzz) ;;
+                  hdf5_test recogniser_pool_test policy_test recogniser_fuzz codec_fuzz) ;;
   tsan) programs=(index_threads_test fs_structures_test fs_core_test recogniser_pool_test) ;;
   *) sed -n '2,4s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac
@@ -24,8 +24,8 @@ for program in "${programs[@]}"; do
   path=$(find "$build/tests" -name "$program" -type f -executable)
   echo "== $preset: $program"
   arguments=(--gtest_brief=1)
-  if [ "$program" = recogniser_fuzz ]; then
-    arguments=(5 tests/fuzz/recogniser/corpus)
+  if [[ $program = *_fuzz ]]; then
+    arguments=(5 "tests/fuzz/${program%_fuzz}/corpus")
   fi
   if ! setarch -R "$path" "${arguments[@]}"; then
     echo "== $preset: $program FAILED"

@@ -1,5 +1,8 @@
 // Runs a fuzz target without a fuzz engine: PROGRAM SECONDS FOLDER... All files of the folders first, then mutations of
-// them until the time is over. A failing input is the last one written to fuzz-input in the working directory.
+// them until the time is over. A failing input is the last one written to fuzz-input in the working directory; one that
+// takes over a minute fails.
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -78,9 +81,13 @@ void write_current() {
   }
 }
 
+constexpr unsigned kHang = 60;  // seconds
+
 void run(const Input& input) {
   current = &input;
+  alarm(kHang);
   LLVMFuzzerTestOneInput(input.data(), input.size());
+  alarm(0);
   current = nullptr;
 }
 
@@ -92,6 +99,10 @@ int main(int argc, char** argv) {
     return 2;
   }
   std::signal(SIGABRT, [](int) { write_current(); });
+  std::signal(SIGALRM, [](int) {
+    write_current();
+    std::_Exit(124);
+  });
   std::signal(SIGSEGV, [](int) {
     write_current();
     std::_Exit(139);
