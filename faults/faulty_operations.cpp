@@ -93,7 +93,7 @@ class InodeMedium final : public Medium {
 FaultyOperations::FaultyOperations(fs::FileSystem& below, Injector& injector) : below_(below), injector_(injector) {
   injector.set_reopen(Seam::app, [this](const std::string& path) { return reopen(path); });
   injector.set_on_stored([this](const std::string& path) { forget_pages(path); });
-  injector.set_on_change([this] { forget_all_pages(); });
+  injector.set_on_change([this] { forget_caches(); });
 }
 
 // --- paths ----------------------------------------------------------------------------------------------------------
@@ -166,7 +166,8 @@ void FaultyOperations::forget_pages(const std::string& path) {
   }
 }
 
-void FaultyOperations::forget_all_pages() {
+void FaultyOperations::forget_caches() {
+  below_.drop_caches();
   if (kernel_cache_ != nullptr) {
     for (const fs::InodeNumber inode : below_.inodes_in_use()) {
       kernel_cache_->invalidate_inode(inode, true);

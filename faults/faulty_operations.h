@@ -77,7 +77,7 @@ class FaultyOperations final : public fs::Operations {
   Result<fs::InodeNumber> find(const std::string& path);
   Result<std::unique_ptr<Medium>> reopen(const std::string& path);
   void forget_pages(const std::string& path);
-  void forget_all_pages();
+  void forget_caches();
 
   fs::FileSystem& below_;
   Injector& injector_;

@@ -290,14 +290,14 @@ Result<size_t> Injector::write(const Call& call, Medium& file, uint64_t offset, 
     turn.changed = !effect.edits.empty() || effect.moved != 0;
   }
   before(turn);
+  if (effect.moved != 0 && file.only_appends()) {
+    VARVE_TRY(file.write(offset, std::vector<std::byte>(data.size())));
+  }
   if (!bytes.empty()) {
     UnsyncedWrite write;
     VARVE_TRY(turn.armed->remember(*turn.file, file, call.seam, stored.offset, bytes.size(), write));
     VARVE_TRY(file.write(stored.offset, bytes));
     turn.armed->written(*turn.file, call.seam, stored.offset, bytes, std::move(write));
-  }
-  if (effect.moved != 0 && file.only_appends()) {
-    VARVE_TRY(file.write(offset, std::vector<std::byte>(data.size())));
   }
   release_held(turn, turn.verdict.model == Model::unserializable_write ? 1 : 0, false);
   after(turn);

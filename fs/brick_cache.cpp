@@ -58,6 +58,13 @@ void BrickCache::insert(const BrickName& name, const BrickData& data) {
   }
 }
 
+void BrickCache::clear() {
+  const std::lock_guard lock(mutex_);
+  entries_.clear();
+  places_.clear();
+  bytes_ = 0;
+}
+
 void BrickCache::drop_object(index::ObjectId object) {
   const std::lock_guard lock(mutex_);
   for (auto entry = entries_.begin(); entry != entries_.end();) {

@@ -34,6 +34,7 @@ class BrickCache {
   Result<BrickData> get(const BrickName& name, const std::function<Result<codec::Bytes>()>& make);
   bool contains(const BrickName& name);
   void drop_object(index::ObjectId object);
+  void clear();
 
  private:
   struct Hash {

@@ -1,5 +1,5 @@
-// The seam for control: virtual files that a layer above the file system adds in a folder of its own under .varve/. Only
-// root and the owner of the mount's root may enter it.
+// The seam for control: virtual files that a layer above the file system adds in a folder of its own under .varve/.
+// Only root and the owner of the mount's root may enter it.
 #pragma once
 
 #include <string>

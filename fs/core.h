@@ -54,6 +54,7 @@ class Core final : public FileSystem {
   InodeNumber inode_of_handle(uint64_t handle) override;
   bool is_writable(uint64_t handle) override;
   std::vector<InodeNumber> inodes_in_use() override;
+  void drop_caches() override { cache_.clear(); }
 
   Result<Entry> lookup(const Caller& caller, InodeNumber parent, std::string_view name) override;
   void forget(InodeNumber inode, uint64_t count) override;

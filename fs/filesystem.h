@@ -39,6 +39,8 @@ class FileSystem : public Operations {
   virtual bool is_writable(uint64_t handle) = 0;
   /// Those that the kernel, an open file or unsealed data refers to.
   virtual std::vector<InodeNumber> inodes_in_use() = 0;
+  /// Decoded data in memory goes; the next reads come from the store.
+  virtual void drop_caches() = 0;
 };
 
 }  // namespace varve::fs

@@ -1,0 +1,159 @@
+#!/usr/bin/python3
+"""The seam below compression, on a real mount: what the drive does to the store is detected, and hits nothing else."""
+
+import os
+import signal
+
+from faulty import Faults, attempt, mounted, noise  # isort: skip: it finds mounted
+import numpy as np
+from mounted import Failure, check, equal, run
+
+PIECE = 16_384
+SIZE = 3 << 20
+
+
+def pieces(path):
+    with open(path, "rb", buffering=0) as file:
+        return [attempt(lambda: os.pread(file.fileno(), PIECE, at)) for at in range(0, os.path.getsize(path), PIECE)]
+
+
+def judged(path, content):
+    """How many pieces are right, and how many give EIO; anything else is a failure."""
+    found = pieces(path)
+    wrong = [n for n, piece in enumerate(found) if piece not in ("EIO", content[n * PIECE : (n + 1) * PIECE])]
+    if wrong or len(found) != -(-len(content) // PIECE):
+        raise Failure(f"{path.name}: pieces {wrong[:5]} of {len(found)} are silently wrong")
+    return len(found) - found.count("EIO"), found.count("EIO")
+
+
+def device(model, **more):
+    return {"seam": "device", "model": model, **more}
+
+
+def scenario_packs(m):
+    """Whatever a write to a pack suffers: the records that it touched give EIO, no byte is wrong, other files are whole."""
+    faults = Faults(m)
+    other = noise("other", 500_000)
+    (m.root / "other").write_bytes(other)
+    run(mounted.BINARY, "sync", m.root)
+    models = {
+        "bit_flip": {}, "byte_corrupt": {"count": 8}, "zero_block": {}, "shorn_write": {}, "torn_write": {},
+        "dropped_write": {}, "misdirected_write": {"distance": 40_960}, "stuck_page": {"rest": "fill"},
+    }
+    for number, (model, more) in enumerate(models.items()):
+        content = noise(model, SIZE)
+        faults.arm(device(model, kind="pack", nth=4, **more))
+        (m.root / model).write_bytes(content)
+        run(mounted.BINARY, "sync", m.root)
+        entries = faults.journal()
+        faults.disarm()
+        right, bad = judged(m.root / model, content)
+        check(entries and all(entry["path"].startswith("packs/") for entry in entries), f"{model}: hit a pack")
+        check(bad > 0, f"{model}: {bad} pieces give EIO, {right} are right")
+        check(right > bad, "most of the file is whole")
+        equal((m.root / "other").read_bytes(), other, "another file is whole")
+        os.unlink(m.root / model)
+
+
+def scenario_reads(m):
+    """Bad reads of packs are never believed; what was read badly reads well the next time."""
+    faults = Faults(m)
+    content = noise("reads", SIZE)
+    (m.root / "x").write_bytes(content)
+    run(mounted.BINARY, "sync", m.root)
+    whole = (SIZE // PIECE, 0)
+    for model in ("bit_flip", "misdirected_read", "errno", "byte_corrupt"):
+        faults.arm(device(model, operation="read", kind="pack", nth=3))
+        judged(m.root / "x", content)  # the kernel's read-ahead may ask again, and then it is right
+        equal(len(faults.journal()), 1, f"{model}: one read was bad, and no byte that came out is wrong")
+        faults.arm(device(model, operation="read", kind="pack"))
+        equal(judged(m.root / "x", content), (0, SIZE // PIECE), "every read bad: every piece gives EIO")
+        faults.disarm()
+        equal(judged(m.root / "x", content), whole, "without the fault all is right again")
+    faults.arm(device("latent_sector_error", operation="read", kind="pack", nth=3))
+    right, bad = judged(m.root / "x", content)
+    check(right > bad > 0, f"a bad sector: {bad} pieces give EIO, {right} are right")
+    for model, more in (("short_read", {"bytes": 100}), ("delay", {"milliseconds": 1})):
+        faults.arm(device(model, operation="read", kind="pack", every=2, **more))
+        equal(judged(m.root / "x", content), whole, f"{model}: all is right")
+        check(len(faults.journal()) > 2, "though it happened")
+    faults.disarm()
+
+
+def scenario_levels(m):
+    """A record's level is a target."""
+    faults = Faults(m)
+    m.bound("rel:1e-4")
+    x = np.linspace(0, 9, 128, dtype="f4")
+    field = np.sin(x)[:, None, None] * np.cos(x)[None, :, None] + np.random.default_rng(1).random((128, 128, 128), "f4") / 50
+    np.save(m.plain / "field.npy", field)
+    for level, hits in ((0, True), (1, True), (40, False)):
+        faults.arm(device("bit_flip", kind="pack", level=level, limit=1))
+        run("cp", m.plain / "field.npy", m.root / f"{level}.npy")
+        run(mounted.BINARY, "sync", m.root)
+        equal(len(faults.journal()), 1 if hits else 0, f"level {level}")
+        faults.disarm()
+        failed = "EIO" in pieces(m.root / f"{level}.npy")
+        equal(failed, hits, "a read finds it")
+
+
+def scenario_power(m):
+    """Power cuts below the store, at many moments: what fsync returned for is there on the next mount."""
+    faults = Faults(m)
+    for number, nth in enumerate((2, 5, 9, 14, 20, 33)):
+        folder = m.root / str(number)
+        faults.arm(device("power_cut", nth=nth, operation=["write", "fsync"], lost="random" if number % 2 else "all", any_order=True))
+        synced = {}
+        try:
+            folder.mkdir()
+            for count in range(20):
+                content = noise(f"{number}/{count}", 30_000 * (count % 5 + 1))
+                with open(folder / str(count), "wb", buffering=0) as file:
+                    file.write(content)
+                    os.fsync(file.fileno())
+                synced[count] = content
+        except OSError:
+            pass
+        equal(m.process.wait(timeout=30), -signal.SIGKILL, f"power is cut at operation {nth}; {len(synced)} files are synced")
+        mounted._live.remove(m)
+        m.process = None
+        m.start()
+        for count, content in synced.items():
+            equal((folder / str(count)).read_bytes(), content, "a synced file is there")
+
+
+def scenario_full(m):
+    """A full or failing drive: programs get the errno, the daemon lives, and works again when the drive does."""
+    faults = Faults(m)
+    for rule, code in ((device("enospc_at", kind=["pack", "staging"], bytes=1_000_000), "ENOSPC"),
+                       (device("errno", errno="EIO", kind=["pack", "staging"], operation="write"), "EIO")):
+        faults.arm(rule)
+        said = []
+        with open(m.root / "big", "wb", buffering=0) as file:
+            for _ in range(12):
+                said.append(attempt(lambda: file.write(noise("big", 300_000))))
+        check(code in said, f"write(2) gives {code}")
+        check(m.alive(), "the mount lives")
+        faults.disarm()
+        content = noise("again", 1_000_000)
+        (m.root / "big").write_bytes(content)
+        run(mounted.BINARY, "sync", m.root)
+        check((m.root / "big").read_bytes() == content, "afterwards all works")
+
+
+def scenario_kinds(m):
+    """Log, manifest, tables and staging are targets of their own: a fault there hits a file of that kind."""
+    faults = Faults(m)
+    for kind, start in (("wal", "db/"), ("staging", "staging/")):
+        faults.arm(device("delay", kind=kind, limit=1, milliseconds=1))
+        content = noise(kind, 400_000)
+        (m.root / kind).write_bytes(content)
+        run(mounted.BINARY, "sync", m.root)
+        entries = faults.journal()
+        faults.disarm()
+        check(entries and entries[0]["path"].startswith(start), f"{kind}: {entries[0]['path'] if entries else 'nothing'}")
+        equal((m.root / kind).read_bytes(), content, "a late write changes nothing")
+
+
+if __name__ == "__main__":
+    mounted.main(mounted.scenarios(globals()))
