@@ -115,7 +115,7 @@ class Decoder {
     bool level(const Level<W>& step, unsigned level) {
       status = self.brick_level(step, level, levels.at(level), level < finest);
       if (status.ok() && level == 0) {
-        self.write_out(step, layout, out, finest > 0);
+        self.write_out(step, layout, out, finest);
       }
       return status.ok();
     }
@@ -290,7 +290,8 @@ class Decoder {
   }
 
   /// Writes all elements of a brick from the classes of its level 0, but for patches.
-  void write_out(const Level<W>& step, const Layout& layout, std::byte* out, bool preview) {
+  void write_out(const Level<W>& step, const Layout& layout, std::byte* out, uint8_t finest) {
+    const size_t between = (size_t{1} << std::min(finest, kCoarseLevel)) - 1;  // bits of points below
     const Kernels& set = kernels();
     const size_t m = dims_.n[2];
     const bool in_place = kIsReal<W> && layout.stride[2] == 1 && reinterpret_cast<uintptr_t>(out) % alignof(W) == 0;
@@ -310,8 +311,12 @@ class Decoder {
       if (in_place) {
         return;
       }
-      if (preview && !kIsReal<W>) {
-        std::transform(row, row + m, row, [&](W v) { return std::clamp(v, coding_.range.low, coding_.range.high); });
+      if (finest > 0 && !kIsReal<W>) {
+        for (size_t x = 0; x < m; ++x) {
+          if (((x | y | z) & between) != 0) {  // points that were decoded may be NaN or infinite halves
+            row[x] = std::clamp(row[x], coding_.range.low, coding_.range.high);
+          }
+        }
       }
       store_row<W>(coding_.type, row, m, to, layout.stride[2]);
     });

@@ -165,7 +165,8 @@ struct Predict {
     const SVec<T> is_last = lane_numbers<T>() == static_cast<typename Lanes<T>::Signed>(last - i);
     if constexpr (kAcross == 0) {
       const T* b = line.b + last;
-      return mean_of<T>(is_last ? spread<T>(job.has_left ? one_sided(b[0], b[-1]) : one_sided(b[0], b[0])) : v);
+      const T one = job.has_left ? one_sided(b[0], b[-1]) : one_sided(b[0], b[0]);
+      return mean_of<T>(is_last ? Vec<T>{} + one : v);  // 0 is added as below, where v is left out
     } else if constexpr (!std::is_floating_point_v<T>) {
       return is_last ? across(i) : all(i, v);
     } else {

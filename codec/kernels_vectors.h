@@ -6,6 +6,7 @@
 #include <immintrin.h>
 #endif
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -88,8 +89,9 @@ inline void store(T* p, Vec<T> v) {
   std::memcpy(p, &v, sizeof v);
 }
 template <typename T>
-inline Vec<T> spread(T value) {
-  return Vec<T>{} + value;
+inline Vec<T> spread(T value) {  // by its bits: 0 + value would lose the sign of -0.0 and quieten NaNs
+  using Unsigned = typename Lanes<T>::Unsigned;
+  return reinterpret_cast<Vec<T>>(UVec<T>{} + std::bit_cast<Unsigned>(value));
 }
 
 template <typename T>

@@ -3,8 +3,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "codec/bytes.h"
-#include "tests/codec/arrays.h"
+#include "tests/codec/array_file.h"
 
 namespace varve::codec::testing {
 namespace {
@@ -27,19 +26,7 @@ void write_case(const std::filesystem::path& path, const Case& one) {
   const auto store = encode_all(*codec, array);
   const auto decoded = decode_all(*codec, *store);
   ASSERT_TRUE(decoded.ok());
-  ByteWriter out;
-  const auto framed = [&](const Bytes& bytes) {
-    out.put_varint(bytes.size());
-    out.put_bytes(bytes);
-  };
-  framed(codec->header());
-  framed(encode_bytes(*decoded));
-  for (const auto& [id, record] : *store) {
-    out.put_u8(id.first);
-    out.put_varint(id.second);
-    framed(record);
-  }
-  const Bytes bytes = out.take();
+  const Bytes bytes = array_file(codec->header(), *decoded, *store);
   std::ofstream(path, std::ios::binary)
       .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
 }

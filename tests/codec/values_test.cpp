@@ -150,6 +150,28 @@ TEST(Values, FillValuesDoNotWidenARelativeRange) {
   check_round_trip(array);
 }
 
+// Missing values are told from their numeric equals by their bits: -0.0 from 0.0, one NaN from another.
+TEST(Values, MissingValuesAreBitPatterns) {
+  std::mt19937_64 random(60);
+  for (const uint32_t fill : {0x80000000U, 0x7f800001U, 0x7fc00001U}) {
+    const std::array<uint32_t, 3> others = {fill, fill ^ 0x80000000U, fill ^ 0x00400000U};
+    for (const Bound& bound : {Bound{BoundMode::absolute, 1e-3}, Bound{}}) {
+      std::vector<float> values(90 * 90);
+      for (size_t i = 0; i < values.size(); ++i) {
+        const uint64_t choice = random() % 20;
+        values[i] = choice < others.size() ? std::bit_cast<float>(others.at(choice)) : static_cast<float>(i % 90) / 8;
+      }
+      SCOPED_TRACE(fmt::format("{:08x} {}", fill, to_string(bound)));
+      const Array array = from_values(values, {90, 90}, bound, {fill});
+      Bytes decoded;
+      check_round_trip(array, &decoded);
+      for (size_t i = 0; i < values.size(); ++i) {
+        ASSERT_EQ(element<uint32_t>(decoded, i) == fill, element<uint32_t>(array.data, i) == fill) << i;
+      }
+    }
+  }
+}
+
 // Levitus temperatures have land as -1e10 and do not say so: rel:1e-3 of that range would be a bound of 1e7.
 TEST(Values, UndeclaredMissingValuesDoNotWidenARelativeRangeEither) {
   std::vector<float> values(200 * 300);
