@@ -320,7 +320,7 @@ std::vector<AxisEstimate> estimate_axes(const Settings& settings, const Extents&
 
 namespace {
 
-/// Points of level 0 or 1 and what predicts them: see FORMAT.md, "Prediction".
+/// Points of one of levels 0 to 2 and what predicts them: see FORMAT.md, "Prediction".
 template <typename W>
 class DecodedPoint {
  public:
@@ -399,6 +399,7 @@ template <typename W>
 std::optional<bool> level_looks_decoded(const Settings& settings, const Region<W>& region, unsigned level) {
   constexpr uint64_t kLooks = 4000;
   constexpr uint64_t kEnough = 200;
+  constexpr uint64_t kSure = 16;
   const DecodedPoint<W> point(settings, region, level);
   uint64_t same = 0;
   uint64_t other = 0;
@@ -411,7 +412,10 @@ std::optional<bool> level_looks_decoded(const Settings& settings, const Region<W
       return false;
     }
   }
-  return same + other == 0 ? std::nullopt : std::optional<bool>(nonzero >= 3);
+  if (nonzero >= 3 || same >= kSure) {  // what predicts itself to the bit was decoded, too
+    return true;
+  }
+  return other == 0 ? std::nullopt : std::optional<bool>(false);
 }
 
 }  // namespace
@@ -422,7 +426,8 @@ std::optional<bool> looks_decoded(const Settings& settings, const Region<W>& reg
   if (!fine.value_or(false)) {
     return fine;
   }
-  return level_looks_decoded(settings, region, 1).value_or(true);
+  return level_looks_decoded(settings, region, 1).value_or(true) &&
+         level_looks_decoded(settings, region, 2).value_or(true);
 }
 
 template std::vector<AxisEstimate> estimate_axes(const Settings&, const Extents&, const std::vector<Region<float>>&);

@@ -206,24 +206,30 @@ class Planner {
       if constexpr (kIsReal<W>) {
         std::vector<std::vector<W>> memory;
         const auto regions = regions_as<W>(memory);
-        const bool small = !whole_.empty() && element_count(spec_.shape) <= kSureElements;
+        const bool whole = !whole_.empty() && element_count(spec_.shape) <= kWholeElements;
+        const bool small = whole && element_count(spec_.shape) <= kSureElements;
+        std::optional<Settings> likely;
         for (const AxisEstimate& choice : ranked) {
           Settings settings = with(Scheme::codes, choice);
           for (settings.schedule = 0; settings.schedule < kSchedules; ++settings.schedule) {
             const bool all = std::all_of(regions.begin(), regions.end(), [&](const Region<W>& region) {
               return looks_decoded<W>(settings, region).value_or(small);
             });
-            if (all && (!small || unchanged(settings))) {
+            if (all && (!whole || unchanged(settings))) {
               return settings;
+            }
+            if (all && !small && !likely.has_value()) {
+              likely = settings;
             }
           }
         }
+        return likely;
       }
       return std::nullopt;
     });
   }
 
-  /// Whether encoding a small array with these settings would change nothing.
+  /// Whether encoding an array in memory with these settings would change nothing.
   bool unchanged(const Settings& settings) const {
     Tally tally;
     tally.count_changes = true;
@@ -233,7 +239,7 @@ class Planner {
         return false;
       }
     }
-    return tally.nonzero > 0;
+    return true;
   }
 
   /// A tile of an array that is one region.
@@ -290,6 +296,11 @@ class Planner {
     double bits = std::numeric_limits<double>::infinity();
     Settings best = base_;
     best.geometry = Geometry::make(spec_.shape, choices_[0]);
+    if (base_.quantum > 0 && base_.max - base_.min <= base_.absolute_bound) {
+      // Nearly constant: any choice will do, but rounding alone must not change it when decoded data comes.
+      base_ = with(Scheme::codes, {choices_[0], true, 0});
+      return {};
+    }
     if (base_.quantum > 0) {
       const auto ranked = estimates(Scheme::codes);
       if (auto made = maker(ranked); made.has_value()) {

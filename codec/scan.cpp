@@ -52,7 +52,8 @@ struct Extreme {
 template <typename W>
 class Scanner {
  public:
-  explicit Scanner(const ArraySpec& spec) : type_(spec.dtype) {
+  explicit Scanner(const ArraySpec& spec)
+      : type_(spec.dtype), least_gap_(spec.bound.mode == BoundMode::absolute ? kLeastGap * spec.bound.value : 0) {
     for (const uint64_t fill : spec.fill_values) {
       const W value = from_bits<W>(type_, fill);
       if (std::none_of(fills_.begin(), fills_.end(), [&](W other) { return same_bits(other, value); })) {
@@ -88,13 +89,14 @@ class Scanner {
       return r;  // one value alone
     }
     const auto frequent = [&](uint64_t count) { return count > counted_ / 50 && count > 1; };
-    // Far outside: further from its neighbour than all the rest spans.
-    if (frequent(low_.count) && gap(low_.first, low_.second) > gap(low_.second, high_.first)) {
+    // Far outside: further from its neighbour than all the rest spans, and than what a bound may make of the rest.
+    const auto outside = [&](double away, double span) { return away > span && away > least_gap_ / 2; };
+    if (frequent(low_.count) && outside(gap(low_.first, low_.second), gap(low_.second, high_.first))) {
       r.hidden.push_back(bits_of(low_.first));
       r.rest_min = static_cast<double>(low_.second);
     }
     if (frequent(high_.count) && high_.first != low_.second && high_.has_second && high_.second != low_.first &&
-        gap(high_.second, high_.first) > gap(r.hidden.empty() ? low_.first : low_.second, high_.second)) {
+        outside(gap(high_.second, high_.first), gap(r.hidden.empty() ? low_.first : low_.second, high_.second))) {
       r.hidden.push_back(bits_of(high_.first));
       r.rest_max = static_cast<double>(high_.second);
     }
@@ -103,6 +105,7 @@ class Scanner {
 
  private:
   uint64_t mask() const { return ~uint64_t{0} >> (64 - 8 * element_size(type_)); }
+  /// Half the distance: that of any two values is finite.
   static double gap(W from, W to) { return static_cast<double>(to) / 2 - static_cast<double>(from) / 2; }
   uint64_t bits_of(W value) const {
     uint64_t bits = 0;
@@ -140,7 +143,10 @@ class Scanner {
     }
   }
 
+  static constexpr double kLeastGap = 16;  ///< in absolute bounds: decoded data must not grow missing values
+
   DType type_;
+  double least_gap_;
   std::vector<W> fills_;
   std::vector<W> row_;
   uint64_t counted_ = 0;
