@@ -75,7 +75,7 @@ std::shared_ptr<const StructureMap> StructureMap::of(std::string_view name, fs::
     std::vector<Segment> parts = hdf5_structures(file);
     claims.insert(claims.end(), std::make_move_iterator(parts.begin()), std::make_move_iterator(parts.end()));
   }
-  map->segments_ = without_overlap(claims, file.size(), hdf5 ? "unused" : "header");
+  map->segments_ = without_overlap(claims, file.size(), hdf5 ? "unused" : claims.empty() ? "bytes" : "header");
   return map;
 }
 

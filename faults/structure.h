@@ -19,7 +19,8 @@ namespace varve::faults {
 ///   object_header, object_header.M          HDF5; M: the message (dataspace, datatype, fill_value, layout, attribute,
 ///                                           link, symbol_table, continuation, filters, nil, ...)
 ///   unused                                  an HDF5 file's bytes that belong to nothing above
-///   header                                  of other formats: all that is no array
+///   header                                  of other formats with arrays: all that is no array
+///   bytes                                   a file without arrays
 struct Segment {
   uint64_t offset = 0;
   uint64_t length = 0;

@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "faults/schedule.h"
+#include "tools/campaign.h"
 #include "tools/commands.h"
 #include "tools/mount_point.h"
 #include "tools/report.h"
@@ -92,6 +93,29 @@ void add(CLI::App& parent, int& status, const char* name, const char* meaning, c
   command->callback([words, action, &status] { status = finish(action(words->directory, words->text)); });
 }
 
+void add_campaign(CLI::App& parent, int& status) {
+  auto options = std::make_shared<CampaignOptions>();
+  CLI::App* command =
+      parent.add_subcommand("campaign", "Run a program many times, each under one fault, and count outcomes");
+  command->footer(
+      "Example of FILE:\n"
+      "  command = [\"sh\", \"-c\", \"simulate > log && analyse out.h5 > result.txt\"]   # runs in the mount's root\n"
+      "  runs = 1000                          # of each fault; each at an operation drawn anew\n"
+      "  [[output]]\n"
+      "  path = \"result.txt\"\n"
+      "  [[fault]]\n"
+      "  model = \"bit_flip\"\n"
+      "  path = \"*.h5\"\n"
+      "Interrupted, the same command goes on where it was. docs/FAULTS.md has the rest.");
+  command->add_option("FILE", options->path, "The campaign, TOML")->required();
+  command->add_option("--results", options->results, "Folder for the table and the report; default FILE.results");
+  command->add_option("--scratch", options->scratch, "Folder for stores and mounts; default TMPDIR or /tmp");
+  command->add_option("--workers", options->workers, "Runs at a time; 0: one a core");
+  command->add_option("--runs", options->runs, "Runs of each fault, instead of what the file says");
+  command->add_option("--only", options->only, "Repeat one run, FAULT:NUMBER, and keep what it leaves");
+  command->callback([options, &status] { status = finish(run_campaign(*options)); });
+}
+
 }  // namespace
 
 void add_faults(CLI::App& app, int& status) {
@@ -114,6 +138,7 @@ void add_faults(CLI::App& app, int& status) {
   add(*faults, status, "journal", "Every injection since the last arming, as JSON lines", nullptr,
       [](const auto& directory, const auto&) { return show(directory, "journal"); });
   add(*faults, status, "replay", "Do to the same operations what a journal says", "JOURNAL", replay);
+  add_campaign(*faults, status);
   add(*faults, status, "mark", "Say where a program is, for from_mark and to_mark", "NAME",
       [](const auto& directory, const auto& name) { return tell(directory, "mark", name); });
 }

@@ -1,0 +1,120 @@
+#!/usr/bin/python3
+"""varve faults campaign: outcomes that are known beforehand, resumption, repetition of one run, the report."""
+
+import csv
+
+from faulty import mounted  # isort: skip: it finds the rest
+from mounted import check, equal, run
+
+CAMPAIGN = """
+name = "sum of numbers"
+command = ["sh", "-e", "-c", "seq 1 3000 > data.txt; awk '{s += $1} END {print s}' data.txt > sum.txt; cat in.bin > copy.bin"]
+analysis = ["grep", "-q", "[0-9]", "sum.txt"]
+inputs = "in"
+time_limit = 3
+runs = 3
+[[output]]
+path = "sum.txt"
+[[fault]]
+name = "wrong"
+model = "byte_corrupt"
+count = 2000
+path = "data.txt"
+[[fault]]
+name = "unused"
+model = "byte_corrupt"
+path = "copy.bin"
+[[fault]]
+name = "empty"
+model = "dropped_write"
+path = "sum.txt"
+[[fault]]
+name = "refused"
+model = "errno"
+path = "*.txt"
+operation = ["write", "open", "create"]
+[[fault]]
+name = "killed"
+model = "kill_caller"
+path = "data.txt"
+[[fault]]
+name = "below"
+seam = "device"
+kind = "pack"
+operation = "write"
+model = "bit_flip"
+"""
+HANG = """
+command = ["sh", "-c", "echo x > x"]
+time_limit = 1
+runs = 1
+[[fault]]
+name = "late"
+model = "delay"
+milliseconds = 60000
+"""
+WANTED = {"wrong": "silent", "unused": "benign", "empty": "detected", "refused": "detected", "killed": "crash"}
+
+
+def rows(results):
+    with open(results / "runs.csv") as file:
+        return {(row["fault"], row["run"]): row for row in csv.DictReader(file)}
+
+
+def essence(row):
+    return {key: value for key, value in row.items() if key != "seconds"}
+
+
+def scenario_outcomes(m):
+    """Faults whose outcome is certain are counted so; a cut table is completed; one run is repeated exactly."""
+    (m.plain / "in").mkdir()
+    (m.plain / "in" / "in.bin").write_bytes(mounted.random.Random(1).randbytes(100_000))
+    path, results = m.plain / "sum.toml", m.plain / "sum.results"
+    path.write_text(CAMPAIGN)
+    said = run(mounted.BINARY, "faults", "campaign", path, "--workers", "2").stdout
+    first = rows(results)
+    equal(len(first), 18, "a row for each run")
+    for (fault, _), row in first.items():
+        if row["outcome"] != WANTED.get(fault, row["outcome"]):
+            raise mounted.Failure(f"{fault}: {row}")
+    check({row["outcome"] for (fault, _), row in first.items() if fault == "below"} <= {"detected", "benign", "none"},
+          "a flipped bit in a pack is never silent")
+    check(len({row["offset"] for (fault, _), row in first.items() if fault == "unused"}) > 1, "places are drawn anew")
+    check("100.0% ( 43.9 to 100.0)" in said, "3 of 3: Wilson's interval is 43.9 to 100 per cent")
+    report = (results / "report.html").read_text()
+    check("43.9" in report and "<svg" in report and "wrong:0" in report and "src=" not in report, "one page has it all")
+
+    lines = (results / "runs.csv").read_text().splitlines(True)
+    (results / "runs.csv").write_text("".join(lines[:12]) + lines[12][:30])
+    run(mounted.BINARY, "faults", "campaign", path, "--workers", "1")
+    again = rows(results)
+    for key, row in first.items():
+        if row["seam"] == "app" and essence(again[key]) != essence(row):
+            raise mounted.Failure(f"{key}: first {row}, then {again[key]}")
+    equal(len(again), 18, "a campaign that was cut off is completed, with the same runs")
+
+    said = run(mounted.BINARY, "faults", "campaign", path, "--only", "wrong:2").stdout
+    one = next(csv.DictReader(said.splitlines()[:2]))
+    equal(essence(one), essence(first["wrong", "2"]), "one run is repeated exactly")
+    path.write_text(CAMPAIGN.replace("3000", "4000"))
+    done = run(mounted.BINARY, "faults", "campaign", path, status=2)
+    check("another campaign" in done.stderr, f"results are not mixed: {done.stderr.strip()}")
+
+
+def scenario_limits(m):
+    """A hang; and campaigns that cannot be."""
+    path = m.plain / "c.toml"
+    path.write_text(HANG)
+    run(mounted.BINARY, "faults", "campaign", path)
+    equal([row["outcome"] for row in rows(m.plain / "c.results").values()], ["hang"], "over the time limit")
+    for text, word in ((HANG + "nth = 3\n", "nth"), (HANG.replace("x > x", "x > /x/x"), "without any fault"),
+                       (HANG + 'path = "y"\n', "no operation"), (HANG.replace("delay", "delays"), "delays"),
+                       ("x = 1\n", "'x'"), ("command = 1\n", "command")):
+        path.write_text(text)
+        done = run(mounted.BINARY, "faults", "campaign", path, "--results", m.plain / "other", status=2)
+        check(word in done.stderr, f"refused: {done.stderr.strip()}")
+    equal([line for line in open("/proc/mounts") if "varve-campaign-" in line], [], "no mount is left")
+
+
+if __name__ == "__main__":
+    mounted.main(mounted.scenarios(globals()))

@@ -1,0 +1,273 @@
+// A campaign from beginning to end: golden run, threads, resumption, progress.
+#include "tools/campaign.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <thread>
+
+#include "tools/mount_point.h"
+#include "tools/report.h"
+
+namespace varve::tools {
+namespace {
+
+std::atomic<bool> interrupted{false};
+void on_interrupt(int /*signal*/) { interrupted = true; }
+
+std::string file_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// The golden run of an earlier start of the same campaign.
+std::optional<Golden> earlier_golden(const Campaign& campaign, const std::string& results) {
+  const auto known = nlohmann::json::parse(file_text(results + "/campaign.json"), nullptr, false);
+  if (!known.is_object() || known.value("text", "") != campaign.text) {
+    return std::nullopt;
+  }
+  Golden golden;
+  golden.folder = results + "/golden";
+  golden.seconds = known.value("seconds", 0.0);
+  golden.matches = known.value("matches", std::map<std::string, uint64_t>());
+  return golden;
+}
+
+Result<Golden> find_golden(const Campaign& campaign, const std::string& results, CampaignRunner& runner) {
+  if (auto earlier = earlier_golden(campaign, results)) {
+    return *std::move(earlier);
+  }
+  if (std::filesystem::exists(results + "/runs.csv")) {
+    return Error{EEXIST, fmt::format("{} holds runs of another campaign, or of this one before its file was changed: "
+                                     "give another folder by --results, or remove it",
+                                     results)};
+  }
+  VARVE_ASSIGN(Golden golden, runner.golden());
+  const nlohmann::ordered_json facts = {
+      {"seconds", golden.seconds}, {"matches", golden.matches}, {"text", campaign.text}};
+  std::ofstream(results + "/campaign.json") << facts.dump(2) << "\n";
+  return golden;
+}
+
+struct Task {
+  const CampaignFault* fault = nullptr;
+  uint64_t run = 0;
+};
+
+/// Runs of all faults in turn, so that an interrupted campaign has something of each.
+std::vector<Task> tasks_left(const Campaign& campaign, const std::vector<RunResult>& done) {
+  std::set<std::pair<std::string, uint64_t>> known;
+  for (const RunResult& result : done) {
+    known.emplace(result.fault, result.run);
+  }
+  std::vector<Task> tasks;
+  for (uint64_t run = 0; run < campaign.runs; ++run) {
+    for (const CampaignFault& fault : campaign.faults) {
+      if (!known.contains({fault.name, run})) {
+        tasks.push_back({&fault, run});
+      }
+    }
+  }
+  return tasks;
+}
+
+/// Results as they come: into the CSV, and a line for people.
+class Ledger {
+ public:
+  Ledger(const std::string& results, std::vector<RunResult> done, size_t total)
+      : results_(std::move(done)), before_(results_.size()), total_(total), start_(std::chrono::steady_clock::now()) {
+    const std::string path = results + "/runs.csv";
+    const bool fresh = !std::filesystem::exists(path);
+    csv_.open(path, std::ios::app);
+    csv_ << (fresh ? csv_header() : "\n");  // a line that was cut ends here
+  }
+  void add(RunResult result) {
+    const std::lock_guard lock(mutex_);
+    csv_ << csv_line(result) << std::flush;
+    results_.push_back(std::move(result));
+    show();
+  }
+  void fail(Error error) {
+    const std::lock_guard lock(mutex_);
+    if (!failure_) {
+      failure_ = std::move(error);
+    }
+  }
+  bool failed() {
+    const std::lock_guard lock(mutex_);
+    return failure_.has_value();
+  }
+  std::vector<RunResult> results() const { return results_; }
+  const std::optional<Error>& failure() const { return failure_; }
+
+ private:
+  void show() {
+    if (isatty(STDERR_FILENO) == 0) {
+      return;
+    }
+    const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+    const auto fresh = static_cast<double>(results_.size() - before_);
+    const double left = passed / fresh * static_cast<double>(total_ - std::min(total_, results_.size()));
+    std::array<size_t, kOutcomeNames.size()> counts{};
+    for (const RunResult& result : results_) {
+      ++counts[static_cast<size_t>(result.outcome)];
+    }
+    std::string line;
+    for (size_t i = 0; i < counts.size(); ++i) {
+      line += counts[i] > 0 ? fmt::format(" {} {}", kOutcomeNames[i], counts[i]) : "";
+    }
+    fmt::print(stderr, "\r\x1b[K{} of {} runs;{}; {:.0f} min {:02.0f} s left", results_.size(), total_, line,
+               std::floor(left / 60), std::fmod(left, 60));
+    if (results_.size() == total_) {
+      fmt::print(stderr, "\n");
+    }
+  }
+
+  std::mutex mutex_;
+  std::vector<RunResult> results_;
+  const size_t before_, total_;
+  const std::chrono::steady_clock::time_point start_;
+  std::ofstream csv_;
+  std::optional<Error> failure_;
+};
+
+void run_tasks(CampaignRunner& runner, const Golden& golden, const std::vector<Task>& tasks, unsigned workers,
+               Ledger& ledger) {
+  std::atomic<size_t> next{0};
+  const auto work = [&] {
+    for (size_t i = next++; i < tasks.size() && !interrupted && !ledger.failed(); i = next++) {
+      auto result = runner.run(golden, *tasks[i].fault, tasks[i].run, &interrupted);
+      if (interrupted) {
+        return;  // the run was cut off
+      }
+      if (result.ok()) {
+        ledger.add(*std::move(result));
+      } else {
+        ledger.fail(result.error());
+      }
+    }
+  };
+  std::vector<std::thread> threads;
+  for (unsigned i = 0; i < workers; ++i) {
+    threads.emplace_back(work);
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+}
+
+Status run_one(CampaignRunner& runner, const Golden& golden, const Campaign& campaign, const CampaignOptions& options,
+               const std::string& results) {
+  const size_t colon = options.only.rfind(':');
+  const std::string name = options.only.substr(0, colon);
+  uint64_t run = 0;
+  const std::string number = colon == std::string::npos ? "" : options.only.substr(colon + 1);
+  const auto parsed = std::from_chars(number.data(), number.data() + number.size(), run);
+  const auto fault = std::ranges::find_if(campaign.faults, [&](const CampaignFault& one) { return one.name == name; });
+  if (number.empty() || parsed.ec != std::errc() || fault == campaign.faults.end()) {
+    return Error{EINVAL, fmt::format("--only \"{}\" names no run: give FAULT:NUMBER as in the report", options.only)};
+  }
+  runner.keep_all();
+  VARVE_ASSIGN(const RunResult result, runner.run(golden, *fault, run, &interrupted));
+  fmt::print("{}{}", csv_header(), csv_line(result));
+  fmt::print("store, log and what the program printed are in {}/kept/{}-{}\n", results, name, run);
+  return {};
+}
+
+void print_summary(const Campaign& campaign, const std::vector<RunResult>& results, const std::string& folder) {
+  fmt::print("{:<28} {:>6}", "fault", "runs");
+  for (size_t i = 0; i + 1 < kOutcomeNames.size(); ++i) {
+    fmt::print(" {:>24}", kOutcomeNames[i]);
+  }
+  fmt::print("\n");
+  for (const CampaignFault& fault : campaign.faults) {
+    std::array<uint64_t, kOutcomeNames.size()> counts{};
+    uint64_t total = 0;
+    for (const RunResult& result : results) {
+      const bool counts_here = result.fault == fault.name && result.outcome != Outcome::none;
+      counts[static_cast<size_t>(result.outcome)] += counts_here ? 1 : 0;
+      total += counts_here ? 1 : 0;
+    }
+    fmt::print("{:<28} {:>6}", fault.name, total);
+    for (size_t i = 0; i + 1 < counts.size(); ++i) {
+      const Share share{counts[i], total};
+      const auto [low, high] = share.interval();
+      fmt::print(" {:>6.1f}% ({:>5.1f} to {:>5.1f})", 100 * share.rate(), 100 * low, 100 * high);
+    }
+    fmt::print("\n");
+  }
+  fmt::print("{0}/report.html, {0}/runs.csv\n", folder);
+}
+
+/// Its mounts are below a folder of this process alone, which goes at the end.
+class Scratch {
+ public:
+  explicit Scratch(const std::string& wanted) {
+    const char* temporary = std::getenv("TMPDIR");
+    const std::string base = !wanted.empty() ? wanted : temporary != nullptr ? temporary : "/tmp";
+    path_ = fmt::format("{}/varve-campaign-{}", base, getpid());
+  }
+  ~Scratch() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace
+
+Status run_campaign(const CampaignOptions& options) {
+  VARVE_ASSIGN(Campaign campaign, Campaign::read(options.path));
+  campaign.runs = options.runs != 0 ? options.runs : campaign.runs;
+  VARVE_ASSIGN(const std::string file, absolute_path(options.path));
+  std::string results = options.results;
+  if (results.empty()) {
+    results = std::filesystem::path(file).replace_extension("").string() + ".results";
+  }
+  VARVE_ASSIGN(results, absolute_path(results));
+  std::error_code problem;
+  std::filesystem::create_directories(results + "/journals", problem);
+  if (problem) {
+    return Error{problem.value(), fmt::format("cannot make {}: {}", results, problem.message())};
+  }
+  const Scratch scratch(options.scratch);
+  interrupted = false;
+  struct sigaction action {};
+  action.sa_handler = on_interrupt;
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+
+  CampaignRunner runner(campaign, results, scratch.path());
+  VARVE_ASSIGN(const Golden golden, find_golden(campaign, results, runner));
+  if (!options.only.empty()) {
+    return run_one(runner, golden, campaign, options, results);
+  }
+  const std::vector<RunResult> done = parse_csv(file_text(results + "/runs.csv"));
+  const std::vector<Task> tasks = tasks_left(campaign, done);
+  Ledger ledger(results, done, done.size() + tasks.size());
+  const unsigned workers = options.workers != 0 ? options.workers : std::max(1U, std::thread::hardware_concurrency());
+  run_tasks(runner, golden, tasks, workers, ledger);
+  const std::vector<RunResult> all = ledger.results();
+  std::ofstream(results + "/report.html") << html_report(campaign, golden, all, options.path);
+  print_summary(campaign, all, results);
+  if (ledger.failure()) {
+    return *ledger.failure();
+  }
+  return interrupted ? Status(Error{EINTR, "interrupted; the same command goes on from here"}) : Status();
+}
+
+}  // namespace varve::tools

@@ -1,0 +1,145 @@
+// varve faults campaign: many runs of a program, each under one fault, and what became of its results.
+//   campaign_plan.cpp     the TOML file                     campaign_run.cpp      one run on a mount of its own
+//   campaign.cpp          golden run, threads, resumption   campaign_report.cpp   statistics, CSV, HTML
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "codec/result.h"
+#include "faults/random.h"
+#include "faults/structure.h"
+#include "fs/formats/worker.h"
+
+namespace varve::tools {
+
+/// How an output is held against the golden run's.
+struct OutputRule {
+  std::string path;  ///< glob from the mount's root; "stdout" and "analysis" are what programs printed
+  bool ignore = false;
+  std::vector<std::string> compare;  ///< a program: 0 the same, 1 different, else unreadable; empty: byte for byte
+};
+
+/// One kind of fault; every run has one instance of it.
+struct CampaignFault {
+  std::string name, model, seam;
+  std::string rule;  ///< the body of a [[fault]] without a trigger, TOML
+};
+
+struct Campaign {
+  std::string name;
+  std::string folder;                 ///< of the campaign's file: relative paths start there
+  std::vector<std::string> command;   ///< runs in the mount's root, under the fault
+  std::vector<std::string> analysis;  ///< runs afterwards, without faults; may be empty
+  std::string inputs;                 ///< a folder whose content is copied into the mount before; may be empty
+  std::string bound;                  ///< of the mount's root; empty: lossless
+  std::string detect;                 ///< a regular expression: printed by the program, it found the fault itself
+  std::vector<OutputRule> outputs;    ///< the first that matches; none at all: every file, byte for byte
+  std::vector<CampaignFault> faults;
+  uint64_t runs = 1000;  ///< of each fault
+  uint64_t seed = 1;
+  double time_limit = 0;  ///< seconds; 0: ten times the golden run and five more
+  std::string text;
+
+  /// EINVAL with the line.
+  static Result<Campaign> read(const std::string& path);
+  /// The schedule of a run: the fault strikes at the nth matching operation.
+  std::string schedule(const CampaignFault& fault, uint64_t nth, uint64_t run) const;
+  uint64_t seed_of(const CampaignFault& fault, uint64_t run) const;
+  const OutputRule* rule_for(const std::string& output) const;
+};
+
+enum class Outcome : uint8_t { benign, detected, silent, crash, hang, none };
+/// none: no operation of that number came (thread timing), so there was no fault; not counted.
+inline constexpr std::array<std::string_view, 6> kOutcomeNames = {"benign", "detected", "silent",
+                                                                  "crash",  "hang",     "none"};
+
+std::string_view name_in_outcomes(Outcome outcome);
+
+struct RunResult {
+  std::string fault, model, seam;
+  uint64_t run = 0, nth = 0;
+  uint64_t seed = 0;  ///< of the schedule
+  Outcome outcome = Outcome::none;
+  int status = 0, signal = 0;
+  double seconds = 0;
+  std::string operation = {}, path = {},
+              region = {};          ///< of the injection; region: "raw_data of /density", "pack", ...
+  uint64_t offset = 0, length = 0;  ///< of the bytes that changed first, in the file
+  uint64_t bytes_changed = 0;
+  std::string detail = {};
+};
+
+/// Counts and the Wilson score interval of a share, 95%.
+struct Share {
+  uint64_t count = 0, total = 0;
+  double rate() const { return total == 0 ? 0 : static_cast<double>(count) / static_cast<double>(total); }
+  std::pair<double, double> interval() const;
+};
+
+/// What the golden run showed.
+struct Golden {
+  std::string folder;  ///< its files, "stdout" and "analysis" beside them
+  double seconds = 0;
+  std::map<std::string, uint64_t> matches;  ///< operations that each fault could strike, by fault
+};
+
+/// Runs on mounts below `scratch`. Thread-safe.
+class CampaignRunner {
+ public:
+  CampaignRunner(const Campaign& campaign, std::string results, std::string scratch);
+
+  Result<Golden> golden();
+  Result<RunResult> run(const Golden& golden, const CampaignFault& fault, uint64_t run, const std::atomic<bool>* stop);
+  /// Runs leave their store, log and outputs under results/kept/.
+  void keep_all() { keep_ = true; }
+
+ private:
+  struct Work;
+  Status prepare(Work& work);
+  Result<uint64_t> profile(Work& work, const CampaignFault& fault);
+  Status analyse(Work& work);
+  Status execute(Work& work, const std::string& schedule, std::chrono::milliseconds limit,
+                 const std::atomic<bool>* stop);
+  void note_injection(const Golden& golden, const Work& work, RunResult& result);
+  Outcome judge(const Golden& golden, Work& work, RunResult& result);
+  std::optional<Outcome> judge_output(const Golden& golden, Work& work, const std::string& output, RunResult& result);
+  std::string region_of(const Golden& golden, const std::string& path, uint64_t offset);
+
+  const Campaign& campaign_;
+  const std::string results_, scratch_;
+  bool keep_ = false;
+  fs::RecogniserPool recognisers_;
+  std::mutex mutex_;  ///< guards what follows
+  std::map<std::string, std::shared_ptr<const faults::StructureMap>> maps_;
+};
+
+// campaign_report.cpp
+std::string csv_header();
+std::string csv_line(const RunResult& result);
+/// Lines that are not whole are left out.
+std::vector<RunResult> parse_csv(std::string_view text);
+std::string html_report(const Campaign& campaign, const Golden& golden, const std::vector<RunResult>& results,
+                        const std::string& campaign_path);
+
+// campaign.cpp
+struct CampaignOptions {
+  std::string path;     ///< of the campaign's file
+  std::string results;  ///< folder; empty: beside the file, without its extension
+  std::string scratch;  ///< where stores and mounts are made; empty: TMPDIR or /tmp
+  std::string only;     ///< "FAULT:RUN": repeats one run, and keeps what it left
+  unsigned workers = 0;
+  uint64_t runs = 0;  ///< 0: as the file says
+};
+Status run_campaign(const CampaignOptions& options);
+
+}  // namespace varve::tools

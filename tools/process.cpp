@@ -1,0 +1,136 @@
+#include "tools/process.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+namespace varve::tools {
+namespace {
+
+/// posix_spawn's settings, freed at the end.
+class Settings {
+ public:
+  Settings() {
+    posix_spawn_file_actions_init(&actions_);
+    posix_spawnattr_init(&attributes_);
+    sigset_t none;
+    sigemptyset(&none);
+    posix_spawnattr_setsigmask(&attributes_, &none);
+    posix_spawnattr_setpgroup(&attributes_, 0);
+    posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
+  }
+  ~Settings() {
+    posix_spawn_file_actions_destroy(&actions_);
+    posix_spawnattr_destroy(&attributes_);
+  }
+  Settings(const Settings&) = delete;
+  Settings& operator=(const Settings&) = delete;
+
+  void redirect(int descriptor, const std::string& path) {
+    const char* target = path.empty() ? "/dev/null" : path.c_str();
+    const int flags = descriptor == STDIN_FILENO ? O_RDONLY : O_WRONLY | O_CREAT | O_APPEND;
+    posix_spawn_file_actions_addopen(&actions_, descriptor, target, flags, 0644);
+  }
+  void start_in(const std::string& directory) {
+    if (!directory.empty()) {
+      posix_spawn_file_actions_addchdir_np(&actions_, directory.c_str());
+    }
+  }
+  int spawn(pid_t& pid, std::vector<char*>& words) {
+    return posix_spawnp(&pid, words[0], &actions_, &attributes_, words.data(), environ);
+  }
+
+ private:
+  posix_spawn_file_actions_t actions_{};
+  posix_spawnattr_t attributes_{};
+};
+
+}  // namespace
+
+Result<Child> Child::start(const Program& program) {
+  Settings settings;
+  settings.redirect(STDIN_FILENO, "");
+  settings.redirect(STDOUT_FILENO, program.output);
+  settings.redirect(STDERR_FILENO, program.errors);
+  settings.start_in(program.directory);
+  std::vector<std::string> copy = program.words;
+  std::vector<char*> words;
+  for (std::string& word : copy) {
+    words.push_back(word.data());
+  }
+  words.push_back(nullptr);
+  pid_t pid = 0;
+  const int code = words.size() < 2 ? EINVAL : settings.spawn(pid, words);
+  if (code != 0) {
+    return Error{code, fmt::format("cannot start {}: {}", copy.empty() ? "nothing" : copy[0],
+                                   std::generic_category().message(code))};
+  }
+  return Child(pid);
+}
+
+Child::Child(Child&& other) noexcept : pid_(std::exchange(other.pid_, 0)), start_(other.start_) {}
+
+Child::~Child() {
+  if (pid_ != 0) {
+    kill();
+  }
+}
+
+std::optional<Ending> Child::wait(std::chrono::milliseconds limit, const std::atomic<bool>* stop) {
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  auto pause = std::chrono::microseconds(500);
+  while (pid_ != 0) {
+    int status = 0;
+    const pid_t ended = ::waitpid(pid_, &status, WNOHANG);
+    const auto now = std::chrono::steady_clock::now();
+    if (ended == pid_ || (ended < 0 && errno != EINTR)) {
+      Ending ending;
+      ending.status = ended == pid_ && WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+      ending.signal = ended == pid_ && WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+      ending.seconds = std::chrono::duration<double>(now - start_).count();
+      ::kill(-pid_, SIGKILL);  // what it may have left behind
+      pid_ = 0;
+      return ending;
+    }
+    if (now >= deadline || (stop != nullptr && *stop)) {
+      break;
+    }
+    std::this_thread::sleep_for(pause);
+    pause = std::min(pause * 2, std::chrono::microseconds(20000));
+  }
+  return std::nullopt;
+}
+
+Ending Child::kill() {
+  Ending ending;
+  if (pid_ != 0) {
+    ::kill(-pid_, SIGKILL);
+    int status = 0;
+    while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+    }
+    ending.signal = SIGKILL;
+    ending.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+    pid_ = 0;
+  }
+  return ending;
+}
+
+Result<Ending> run(const Program& program, std::chrono::milliseconds limit, const std::atomic<bool>* stop) {
+  VARVE_ASSIGN(Child child, Child::start(program));
+  if (const auto ending = child.wait(limit, stop)) {
+    return *ending;
+  }
+  Ending ending = child.kill();
+  ending.timed_out = true;
+  return ending;
+}
+
+}  // namespace varve::tools
