@@ -69,14 +69,16 @@ const std::byte* tile_of_array(const Geometry& geometry, uint64_t tile, const st
 }
 
 /// Small arrays: tables cost something, so elements may be smaller.
-bool elements_are_smaller(const Settings& settings, const std::byte* array, size_t coded) {
+bool elements_are_smaller(const Plan& plan, const std::byte* array, size_t coded) {
+  const Settings& settings = plan.settings;
   const size_t size = element_size(settings.dtype);
   const size_t raw = element_count(settings.geometry.shape) * size;
-  if (coded * 2 < raw && raw > 4096) {
+  if (settings.scheme == Scheme::codes && coded * 2 < raw && raw > 4096) {
     return false;
   }
   Settings plain = settings;
   plain.scheme = Scheme::elements;
+  plain.geometry = Geometry::make(plain.geometry.shape, plan.plain_axes);
   plain.tables = TableSet();
   size_t stored = write_header(plain).size();
   Bytes memory;
@@ -111,18 +113,19 @@ Result<WholeArray> encode_whole(Plan plan) {
         coded += record.data.size();
       }
     }
-    if (good && (!plan.try_elements || !elements_are_smaller(settings, array, coded))) {
+    if (good && (!plan.try_elements || !elements_are_smaller(plan, array, coded))) {
       out.settings = std::move(settings);
       return out;
     }
     out.tiles.clear();
     if (good || settings.scheme != Scheme::codes) {
       settings.scheme = Scheme::elements;
+      settings.geometry = Geometry::make(settings.geometry.shape, plan.plain_axes);
       settings.absolute_bound = settings.quantum = 0;
       settings.tables = TableSet();
     }
   }
-  for (uint64_t tile = 0; tile < tiles; ++tile) {
+  for (uint64_t tile = 0; tile < settings.geometry.tile_count(); ++tile) {
     VARVE_ASSIGN(auto records,
                  encode_tile(settings, tile, tile_of_array(settings.geometry, tile, array, size, memory), false));
     out.tiles.push_back(std::move(records));

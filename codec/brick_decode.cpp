@@ -89,7 +89,7 @@ class Decoder {
       run(job);
       const ptrdiff_t at = plane.strides.at(i, 0, 0);
       plane.value[at] = before = value[1];
-      const bool elements = method == Method::stored || method == Method::shuffled;
+      const bool elements = has_elements(method);
       plane.activity[at] = elements ? uint8_t{0} : activity_of(token[0]);
       if (plane.special != nullptr) {
         plane.special[at] = token[0] == kTokenSpecial ? 1 : 0;
@@ -135,6 +135,9 @@ class Decoder {
                                           level)};
       }
       VARVE_TRY(check_open(*record, points));
+      if (has_elements(work_.reader.method())) {
+        put_in_coding_order(step, level);
+      }
     }
     this->level(step, level);
     return preview ? Status() : work_.reader.finish();
@@ -147,6 +150,34 @@ class Decoder {
       return Error{EBADMSG, "record is damaged: it needs frequency tables, and its array has none; restore it"};
     }
     return {};
+  }
+
+  /// A record has a level's elements in C order.
+  void put_in_coding_order(const Level<W>& step, unsigned level) {
+    const size_t size = coding_.size;
+    const Dims grid = coarsen(dims_, level);
+    std::vector<size_t> first;  // of each row, in elements
+    size_t all = 0;
+    for_each_level_row(grid, [&](const std::array<size_t, 3>&, size_t, size_t, size_t count) {
+      first.push_back(all);
+      all += count;
+    });
+    Bytes ordered(all * size);
+    std::byte* to = ordered.data();
+    const std::byte* const from = work_.reader.elements().data();
+    for (const uint8_t c : kClassOrder) {
+      const Dims& dims = step.dims(c);
+      if (dims.count() == 0) {
+        continue;
+      }
+      for_each_row(dims, [&](size_t item, size_t z, size_t y) {
+        const size_t row = (item * grid.n[0] + 2 * z + (c >> 2 & 1U)) * grid.n[1] + 2 * y + (c >> 1 & 1U);
+        const bool odd_only = (c & 6U) == 0;
+        copy_elements(from + (first[row] + (odd_only ? 0 : c & 1U)) * size, odd_only ? 1 : 2, dims.n[2], size, to, 1);
+        to += dims.n[2] * size;
+      });
+    }
+    work_.reader.set_elements(std::move(ordered));
   }
 
   uint8_t activity_of(uint8_t token) const {
@@ -188,7 +219,7 @@ class Decoder {
     step.describe(c, job);
     run(job);
     const Method method = work_.reader.method();
-    if (!preview_ && (method == Method::stored || method == Method::shuffled)) {
+    if (!preview_ && has_elements(method)) {
       uint8_t* marks = work_.contexts.reserve(dims.count() + kSlackBytes);
       std::transform(tokens, tokens + dims.count(), marks,
                      [](uint8_t token) { return static_cast<uint8_t>(token == kTokenSpecial ? 1 : 0); });
@@ -414,6 +445,77 @@ void copy_from_grid(const Coding<W>& coding, const CoarsePoints<W>& from, const 
   });
 }
 
+/// The element that all points of levels 0, 1 and 2 are, if their records say so; else nothing.
+std::span<const std::byte> constant_levels(const std::array<std::optional<std::span<const std::byte>>, 3>& levels,
+                                           size_t size) {
+  std::span<const std::byte> all;
+  for (const auto& level : levels) {
+    const auto one = level.has_value() ? constant_of(*level, size) : std::span<const std::byte>();
+    if (one.empty() || (!all.empty() && !std::equal(one.begin(), one.end(), all.begin()))) {
+      return {};
+    }
+    all = one;
+  }
+  return all;
+}
+
+/// Puts the coarse points of a brick where they belong.
+template <typename W>
+void put_coarse_points(const Coding<W>& coding, const Plane<W>& window, unsigned shift, const Layout& layout,
+                       std::byte* out) {
+  const size_t size = coding.size;
+  for_each_row(coarsen(layout.dims, shift), [&](size_t item, size_t z, size_t y) {
+    const ptrdiff_t at = window.strides.at(item, z, y);
+    std::byte* to = out + (layout.batch_offset[item] + ((z * layout.stride[0] + y * layout.stride[1]) << shift)) * size;
+    const size_t step = layout.stride[2] << shift;
+    for (size_t x = 0; x << shift < layout.dims.n[2]; ++x) {
+      const bool special = window.special != nullptr && window.special[at + static_cast<ptrdiff_t>(x)] != 0;
+      const W value = special ? coding.specials[0] : window.value[at + static_cast<ptrdiff_t>(x)];
+      store_row<W>(coding.type, &value, 1, to + x * step * size, 1);
+    }
+  });
+}
+
+/// A brick whose levels are elements alone, which need no prediction. Nothing: it has others.
+std::optional<Status> copy_elements_of(const std::array<std::optional<std::span<const std::byte>>, 3>& levels,
+                                       size_t specials, size_t size, const Layout& layout, std::byte* out) {
+  const Dims& dims = layout.dims;
+  for (unsigned level = 0; level < 3; ++level) {
+    const auto& record = levels.at(level);
+    if (points_of_level(dims, level) > 0 &&
+        (!record.has_value() || record->empty() || !has_elements(static_cast<Method>(record->front())))) {
+      return std::nullopt;
+    }
+  }
+  if (const auto element = constant_levels(levels, size); !element.empty()) {
+    const size_t all = dims.count() * size;
+    std::memcpy(out, element.data(), size);
+    for (size_t done = size; done < all; done *= 2) {
+      std::memcpy(out + done, out, std::min(done, all - done));
+    }
+    return Status();
+  }
+  thread_local RecordReader reader;
+  for (unsigned level = 0; level < 3; ++level) {
+    const size_t points = points_of_level(dims, level);
+    if (points == 0) {
+      continue;
+    }
+    if (Status opened = reader.open(*levels.at(level), points, size, specials); !opened.ok()) {
+      return opened;
+    }
+    const std::byte* from = reader.elements().data();
+    for_each_level_row(coarsen(dims, level),
+                       [&](const std::array<size_t, 3>& row, size_t offset, size_t step, size_t count) {
+                         const size_t at = layout.batch_offset[row[0]] + (row[1] << level) * layout.stride[0] +
+                                           (row[2] << level) * layout.stride[1] + (offset << level) * layout.stride[2];
+                         copy_elements(from, 1, count, size, out + at * size, (step << level) * layout.stride[2]);
+                         from += count * size;
+                       });
+  }
+  return Status();
+}
+
 }  // namespace
 
 Result<CoarseGrid> decode_coarse(const Settings& settings, uint64_t tile, std::span<const std::byte> record) {
@@ -471,8 +573,17 @@ Status decode_brick(const Settings& settings, uint64_t brick, const CoarseGrid& 
       Decoder<W> decoder(settings, layout.dims);
       LevelMemory<W>& memory = Decoder<W>::memory();
       const Plane<W> window = coarse_window<W>(points, origin, coarsen(layout.dims, geometry.coarse_shift), memory);
-      VARVE_TRY(decoder.brick(window, levels, finest, layout, out));
-      std::for_each(decoder.patches().begin(), decoder.patches().end(), patch);
+      std::optional<Status> copied;
+      if (finest == 0) {
+        copied = copy_elements_of(levels, settings.specials.size(), size, layout, out);
+      }
+      if (copied.has_value()) {
+        VARVE_TRY(std::move(*copied));
+        put_coarse_points<W>(Coding<W>(settings), window, geometry.coarse_shift, layout, out);
+      } else {
+        VARVE_TRY(decoder.brick(window, levels, finest, layout, out));
+        std::for_each(decoder.patches().begin(), decoder.patches().end(), patch);
+      }
     }
     for_patches_of(std::span(coarse.data).subspan(parts.patches()), grid, origin, layout.dims, geometry.coarse_shift,
                    patch);

@@ -62,7 +62,7 @@ class ArrayCodec {
 
   /// plan() and encode_tile() of every tile at once, in less time than one after the other; for arrays of at most
   /// kEncodeWhole elements. Errors: as plan(), and EINVAL for a larger array.
-  static constexpr uint64_t kEncodeWhole = uint64_t{1} << 20;
+  static constexpr uint64_t kEncodeWhole = uint64_t{1} << 22;
   static Result<EncodedArray> encode_array(const ArraySpec& spec, const ReadBox& read);
 
   /// Restores a codec from header(). Never trusts its input: EBADMSG with a sentence if it is not well-formed.

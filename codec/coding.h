@@ -62,6 +62,16 @@ inline size_t points_of_level(const Dims& dims, unsigned level) {
   return coarsen(dims, level).count() - coarsen(dims, level + 1).count();
 }
 
+/// Calls f(place, offset, step, count) for each row of a grid with the points of the level that the grid is of: `count`
+/// points from `offset` on along x, `step` apart. In C order: the order of elements in records of a brick's level.
+template <typename F>
+void for_each_level_row(const Dims& grid, F&& f) {
+  for_each_row(grid, [&](size_t item, size_t z, size_t y) {
+    const bool even = z % 2 == 0 && y % 2 == 0;  // every second point is of a coarser level
+    f(std::array<size_t, 3>{item, z, y}, even ? size_t{1} : 0, even ? size_t{2} : 1, even ? grid.n[2] / 2 : grid.n[2]);
+  });
+}
+
 /// Walks the coarse levels of a tile from the anchors down to `shift` and returns the coarse grid, which lies in
 /// `memory`. `op.anchors(plane, dims, level)` handles the anchors, `op.level(step, level)` a level.
 template <typename W, typename Op>

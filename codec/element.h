@@ -153,6 +153,31 @@ void store_each(const W* v, size_t m, std::byte* p, size_t stride, Map map) {
   }
 }
 
+/// Copies elements of `size` bytes, `from_step` and `to_step` elements apart.
+inline void copy_elements(const std::byte* from, size_t from_step, size_t count, size_t size, std::byte* to,
+                          size_t to_step) {
+  if (from_step == 1 && to_step == 1) {
+    std::memcpy(to, from, count * size);
+    return;
+  }
+  const auto each = [&](auto element) {
+    for (size_t i = 0; i < count; ++i) {
+      std::memcpy(&element, from + i * from_step * sizeof element, sizeof element);
+      std::memcpy(to + i * to_step * sizeof element, &element, sizeof element);
+    }
+  };
+  switch (size) {
+    case 1:
+      return each(uint8_t{});
+    case 2:
+      return each(uint16_t{});
+    case 4:
+      return each(uint32_t{});
+    default:
+      return each(uint64_t{});
+  }
+}
+
 /// The inverse of load_row; v holds values of the type's range.
 template <typename W>
 void store_row(DType type, const W* v, size_t m, std::byte* p, size_t stride) {

@@ -19,9 +19,24 @@ constexpr int kZstdLevel = 3;
 
 struct FreeContext {
   void operator()(ZSTD_CCtx* context) const { ZSTD_freeCCtx(context); }
+  void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
 };
 
+/// One for each thread, kept: making one takes longer than packing a short list.
+template <typename Context>
+Context* own(Context* (*make)()) {
+  thread_local const std::unique_ptr<Context, FreeContext> held(make());
+  if (held == nullptr) {
+    throw std::bad_alloc();
+  }
+  return held.get();
+}
+
 }  // namespace
+
+bool is_constant(std::span<const std::byte> data, size_t size) {
+  return data.size() >= size && std::memcmp(data.data(), data.data() + size, data.size() - size) == 0;
+}
 
 Bytes shuffle(std::span<const std::byte> data, size_t size) {
   Bytes out(data.size());
@@ -45,13 +60,10 @@ void unshuffle(std::span<const std::byte> data, size_t size, std::byte* out) {
 
 Bytes zstd_pack(std::span<const std::byte> data) {
   Bytes out(ZSTD_compressBound(data.size()));
-  const std::unique_ptr<ZSTD_CCtx, FreeContext> context(ZSTD_createCCtx());
-  if (context == nullptr) {
-    throw std::bad_alloc();
-  }
-  ZSTD_CCtx_setParameter(context.get(), ZSTD_c_compressionLevel, kZstdLevel);
-  ZSTD_CCtx_setParameter(context.get(), ZSTD_c_contentSizeFlag, 0);
-  const size_t size = ZSTD_compress2(context.get(), out.data(), out.size(), data.data(), data.size());
+  ZSTD_CCtx* const context = own<ZSTD_CCtx>(ZSTD_createCCtx);
+  ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, kZstdLevel);
+  ZSTD_CCtx_setParameter(context, ZSTD_c_contentSizeFlag, 0);
+  const size_t size = ZSTD_compress2(context, out.data(), out.size(), data.data(), data.size());
   if (ZSTD_isError(size) != 0) {
     throw std::bad_alloc();  // with an output of ZSTD_compressBound() bytes, memory is all that can be missing
   }
@@ -60,7 +72,8 @@ Bytes zstd_pack(std::span<const std::byte> data) {
 }
 
 Status zstd_unpack(std::span<const std::byte> frame, std::span<std::byte> out) {
-  const size_t size = ZSTD_decompress(out.data(), out.size(), frame.data(), frame.size());
+  const size_t size =
+      ZSTD_decompressDCtx(own<ZSTD_DCtx>(ZSTD_createDCtx), out.data(), out.size(), frame.data(), frame.size());
   if (ZSTD_isError(size) != 0) {
     return Error{EBADMSG, fmt::format("compressed bytes are damaged ({}); restore the record from a copy",
                                       ZSTD_getErrorName(size))};

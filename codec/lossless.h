@@ -7,6 +7,9 @@
 
 namespace varve::codec {
 
+/// Whether all elements of `size` bytes have the same bits. False for no elements.
+bool is_constant(std::span<const std::byte> data, size_t size);
+
 /// Groups the k-th bytes of all elements: out[k * n + i] = in[i * size + k]. `data.size()` is a multiple of `size`.
 Bytes shuffle(std::span<const std::byte> data, size_t size);
 void unshuffle(std::span<const std::byte> data, size_t size, std::byte* out);

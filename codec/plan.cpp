@@ -3,8 +3,9 @@
 
 #include <cmath>
 
-#include "codec/element.h"
+#include "codec/coding.h"
 #include "codec/estimate.h"
+#include "codec/lossless.h"
 #include "codec/plan.h"
 #include "codec/scan.h"
 
@@ -14,7 +15,7 @@ namespace {
 
 constexpr uint64_t kRegions = 4;  ///< of larger arrays
 constexpr uint64_t kRegionElements = uint64_t{1} << 15;
-constexpr uint64_t kTrialFrom = uint64_t{1} << 20;  ///< larger arrays afford trials, on so many elements:
+constexpr uint64_t kTrialFrom = ArrayCodec::kEncodeWhole;  ///< larger arrays afford trials, on so many elements:
 constexpr uint64_t kTrialElements = uint64_t{1} << 18;
 constexpr uint64_t kSureElements = uint64_t{1} << 14;  ///< up to here, whether data was decoded once is tried out
 
@@ -76,14 +77,23 @@ class Planner {
     choices_ = axis_choices(spec_.shape);
     if (element_count(spec_.shape) == 0) {
       base_.geometry = Geometry::make(spec_.shape, choices_[0]);
-      return Plan{std::move(base_), {}, {}, false};
+      return Plan{std::move(base_), {}, {}, choices_[0], false};
     }
     VARVE_TRY(read_whole());
-    VARVE_ASSIGN(scan_, whole_.empty() ? scan_array(spec_, read_) : scan_array(spec_, whole_));
+    const size_t size = element_size(spec_.dtype);
+    const bool constant = is_constant(whole_, size);
+    VARVE_ASSIGN(scan_,
+                 whole_.empty() ? scan_array(spec_, read_) : scan_array(spec_, constant ? whole_.first(size) : whole_));
     set_specials();
+    if (constant) {
+      base_.min = scan_.rest_min;
+      base_.max = scan_.rest_max;
+      base_.geometry = Geometry::make(spec_.shape, choices_[0]);
+      return Plan{std::move(base_), whole_, std::move(memory_), choices_[0], false};
+    }
     set_bound();
     VARVE_TRY(choose());
-    return Plan{std::move(base_), whole_, std::move(memory_),
+    return Plan{std::move(base_), whole_, std::move(memory_), choices_[0],
                 try_elements_ || element_count(spec_.shape) <= kTinyArray};
   }
 
@@ -212,6 +222,9 @@ class Planner {
         for (const AxisEstimate& choice : ranked) {
           Settings settings = with(Scheme::codes, choice);
           for (settings.schedule = 0; settings.schedule < kSchedules; ++settings.schedule) {
+            if (!anchors_fit<W>(settings)) {
+              continue;
+            }
             const bool all = std::all_of(regions.begin(), regions.end(), [&](const Region<W>& region) {
               return looks_decoded<W>(settings, region).value_or(small);
             });
@@ -227,6 +240,31 @@ class Planner {
       }
       return std::nullopt;
     });
+  }
+
+  /// Whether the first elements of tiles, which nothing predicts, are whole codes: else these settings did not make
+  /// them. For arrays in memory.
+  template <typename W>
+  bool anchors_fit(const Settings& settings) const {
+    constexpr uint64_t kLooks = 8;
+    const Coding<W> coding(settings);
+    for (uint64_t tile = 0; tile < std::min(settings.geometry.tile_count(), kLooks) && !whole_.empty(); ++tile) {
+      const Box box = settings.geometry.tile_box(tile);
+      uint64_t at = 0;
+      for (size_t axis = 0; axis < box.origin.size(); ++axis) {
+        at = at * spec_.shape[axis] + box.origin[axis];
+      }
+      W x{};
+      load_row<W>(spec_.dtype, whole_.data() + at * sizeof(W), 1, 1, &x);
+      const unsigned top = std::max(top_level(settings.geometry.dims_of(box)), settings.geometry.coarse_shift);
+      const W quantum = coding.quantum(top);
+      const W code = std::nearbyint(x / quantum);
+      const bool plain = std::fabs(code) < W(1 << 20) && !coding.is_special(x);  // what is not may be stored exactly
+      if (plain && std::fabs(code * quantum - x) > std::fabs(x) * 4 * std::numeric_limits<W>::epsilon()) {
+        return false;
+      }
+    }
+    return true;
   }
 
   /// Whether encoding an array in memory with these settings would change nothing.
@@ -325,6 +363,7 @@ class Planner {
       }
       Settings plain = best;
       plain.scheme = Scheme::elements;
+      plain.geometry = Geometry::make(spec_.shape, choices_[0]);  // the order of the array, as far as it goes
       const double stored = measured_bits(plain);
       try_elements_ = stored < 1.1 * bits;
       if (stored < bits) {

@@ -12,6 +12,7 @@ struct Plan {
   Settings settings;                    ///< all but the tables
   std::span<const std::byte> elements;  ///< the array, where it is in memory; else empty
   Bytes memory;                         ///< what `elements` lie in, if the plan read them
+  std::vector<uint8_t> plain_axes;      ///< predicted axes of the geometry for records of elements
   bool try_elements = true;             ///< records of elements may be smaller
 };
 

@@ -17,6 +17,9 @@ constexpr unsigned kHasEscapes = 64;
 
 constexpr std::array<std::byte, 8> kZeros{};
 
+/// Bytes of a record's elements that tell how to pack all of them.
+constexpr size_t kPackingSample = 32768;
+
 /// Whether a group of bytes all have one value.
 template <uint8_t kValue>
 bool is_all(const uint8_t* bytes) {
@@ -207,17 +210,34 @@ Bytes Emitter::finish(const TableSet& tables, size_t element_size, bool complete
 }
 
 Bytes pack_elements(std::span<const std::byte> elements, size_t element_size) {
-  const Bytes packed = zstd_pack(shuffle(elements, element_size));
-  const bool use = packed.size() < elements.size();
-  Bytes record;
-  record.reserve(1 + elements.size());
-  record.push_back(static_cast<std::byte>(use ? Method::shuffled : Method::stored));
-  if (use) {
-    record.insert(record.end(), packed.begin(), packed.end());
-  } else {
-    record.insert(record.end(), elements.begin(), elements.end());
+  const auto record = [](Method method, std::span<const std::byte> body) {
+    Bytes made;
+    made.reserve(1 + body.size());
+    made.push_back(static_cast<std::byte>(method));
+    made.insert(made.end(), body.begin(), body.end());
+    return made;
+  };
+  if (is_constant(elements, element_size)) {
+    return record(Method::constant, elements.first(element_size));
   }
-  return record;
+  // What repeats whole elements is better left as it is. A part tells.
+  const auto part = elements.first(std::min(elements.size(), kPackingSample / element_size * element_size));
+  Bytes plain = element_size > 1 ? zstd_pack(part) : Bytes(part.begin(), part.end());
+  Bytes mixed = zstd_pack(shuffle(part, element_size));
+  const bool shuffled = mixed.size() <= plain.size();
+  Bytes& packed = shuffled ? mixed : plain;
+  if (part.size() < elements.size()) {
+    packed = zstd_pack(shuffled ? shuffle(elements, element_size) : Bytes(elements.begin(), elements.end()));
+  }
+  if (packed.size() >= elements.size()) {
+    return record(Method::stored, elements);
+  }
+  return record(shuffled ? Method::shuffled : Method::packed, packed);
+}
+
+std::span<const std::byte> constant_of(std::span<const std::byte> record, size_t element_size) {
+  const bool is = record.size() == 1 + element_size && record[0] == static_cast<std::byte>(Method::constant);
+  return is ? record.subspan(1) : std::span<const std::byte>();
 }
 
 Status RecordReader::open(std::span<const std::byte> record, size_t points, size_t element_size, size_t special_count) {
@@ -247,6 +267,23 @@ Status RecordReader::open(std::span<const std::byte> record, size_t points, size
       VARVE_TRY(zstd_unpack(in.get_bytes(in.left()), mixed));
       held_.resize(raw);
       unshuffle(mixed, element_size, held_.data());
+      exact_ = held_;
+      return {};
+    }
+    case Method::packed:
+      held_.resize(raw);
+      VARVE_TRY(zstd_unpack(in.get_bytes(in.left()), held_));
+      exact_ = held_;
+      return {};
+    case Method::constant: {
+      const auto element = constant_of(record, element_size);
+      if (element.empty()) {
+        return damaged(fmt::format("it holds {} bytes where one element belongs", in.left()));
+      }
+      held_.resize(raw);
+      for (size_t i = 0; i < raw; ++i) {
+        held_[i] = element[i % element_size];
+      }
       exact_ = held_;
       return {};
     }

@@ -13,7 +13,15 @@ enum class Method : uint8_t {
   tokens = 1,    ///< rANS tokens and lists
   stored = 2,    ///< the elements as they are, in coding order
   shuffled = 3,  ///< the elements, byte-shuffled, through Zstandard
+  packed = 4,    ///< the elements through Zstandard
+  constant = 5,  ///< one element, which all are
 };
+
+/// Whether a record holds elements rather than codes.
+constexpr bool has_elements(Method method) { return method != Method::zero && method != Method::tokens; }
+
+/// The element of a record of method `constant`; empty: it is of another method, or damaged.
+std::span<const std::byte> constant_of(std::span<const std::byte> record, size_t element_size);
 
 /// A special point's number in the record's list when its bits are not in the array's table.
 inline constexpr uint8_t kUnlistedSpecial = 0xff;
@@ -69,6 +77,13 @@ class RecordReader {
   Status open(std::span<const std::byte> record, size_t points, size_t element_size, size_t special_count);
   Method method() const { return method_; }
 
+  /// Of a record of elements: all of them.
+  std::span<const std::byte> elements() const { return exact_; }
+  /// The same in another order; the record must have elements.
+  void set_elements(Bytes ordered) {
+    held_ = std::move(ordered);
+    exact_ = held_;
+  }
   /// For Method::tokens: the tokens of the next class or of the anchors, into `out`; kSlackBytes of slack in both.
   /// False: all codes are 0, and `out` is not set.
   bool class_tokens(const TableSet& tables, unsigned context_base, uint8_t* contexts, size_t count, uint8_t* out);

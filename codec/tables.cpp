@@ -35,8 +35,9 @@ uint32_t log2_fixed(uint32_t v) {
 uint64_t weighted_log(uint32_t n) { return n == 0 ? 0 : uint64_t{n} * log2_fixed(n); }
 
 /// What describing a table costs, in 1/65536 bits, for each token it can code and in all.
-constexpr uint64_t kTokenCost = uint64_t{5} << kLogBits;
-constexpr uint64_t kTableCost = uint64_t{24} << kLogBits;
+constexpr uint64_t kTokenCost = uint64_t{4} << kLogBits;
+constexpr uint64_t kGapCost = uint64_t{1} << kLogBits;
+constexpr uint64_t kTableCost = uint64_t{80} << kLogBits;
 
 struct Group {
   Counts counts{};
@@ -59,13 +60,13 @@ void sum_up(Group& group) {
       cost -= weighted_log(n);  // wraps; the sum below brings it back
     }
   }
-  group.cost = cost + weighted_log(group.total);
+  group.cost = cost + group.limit * kGapCost + weighted_log(group.total);
 }
 
 /// What merging changes, in 1/65536 bits; negative: it pays.
 int64_t merge_gain(const Group& p, const Group& q) {
-  uint64_t cost = kTableCost + weighted_log(p.total + q.total);
   const unsigned limit = std::max(p.limit, q.limit);
+  uint64_t cost = kTableCost + limit * kGapCost + weighted_log(p.total + q.total);
   for (unsigned token = 0; token < limit; ++token) {
     const uint32_t n = p.counts[token] + q.counts[token];
     if (n != 0) {
@@ -107,7 +108,7 @@ std::vector<Group> gather(const Histogram& histogram) {
   return groups;
 }
 
-/// Merges neighbours while that pays, or while there are too many.
+/// Merges neighbours while that pays.
 void merge_neighbours(std::vector<Group>& groups) {
   bool more = true;
   while (more) {
@@ -123,6 +124,32 @@ void merge_neighbours(std::vector<Group>& groups) {
     }
     groups = std::move(merged);
   }
+}
+
+/// Puts groups with like tokens next to each other.
+void sort_by_mean(std::vector<Group>& groups) {
+  const auto mean = [](const Group& group) {
+    uint64_t sum = 0;
+    for (unsigned token = 0; token < group.limit; ++token) {
+      sum += uint64_t{group.counts[token]} * token;
+    }
+    return (sum << 16) / std::max(group.total, 1U);
+  };
+  std::vector<std::pair<uint64_t, size_t>> order;
+  for (size_t i = 0; i < groups.size(); ++i) {
+    order.emplace_back(mean(groups[i]), i);
+  }
+  std::sort(order.begin(), order.end());
+  std::vector<Group> sorted;
+  sorted.reserve(groups.size());
+  for (const auto& [value, i] : order) {
+    sorted.push_back(std::move(groups[i]));
+  }
+  groups = std::move(sorted);
+}
+
+/// Merges neighbours until there are no more groups than tables.
+void merge_surplus(std::vector<Group>& groups) {
   while (groups.size() > kMaxTables) {
     size_t best = 0;
     for (size_t i = 1; i + 1 < groups.size(); ++i) {
@@ -274,7 +301,10 @@ double Histogram::bits() const {
 
 TableSet TableSet::build(const Histogram& histogram, bool complete) {
   std::vector<Group> groups = gather(histogram);
-  merge_neighbours(groups);
+  merge_neighbours(groups);  // contexts of one class
+  sort_by_mean(groups);
+  merge_neighbours(groups);  // and of others
+  merge_surplus(groups);
   if (groups.empty()) {
     groups.emplace_back();
     groups[0].counts[kTokenZero] = 1;

@@ -2,6 +2,7 @@
 #include "codec/tile_encode.h"
 
 #include "codec/coding.h"
+#include "codec/lossless.h"
 
 namespace varve::codec {
 
@@ -87,6 +88,7 @@ class TileEncoder {
 
   void coarse(uint64_t tile, const Layout& layout) {
     layout_ = &layout;
+    in_coarse_ = true;
     load_coarse();
     const Dims grid = coarsen(layout.dims, shift_);
     Plane<W> plane;
@@ -105,8 +107,11 @@ class TileEncoder {
 
   void brick(uint64_t number, const Layout& layout, const std::array<size_t, 3>& origin) {
     layout_ = &layout;
+    in_coarse_ = false;
     number_ = number;
-    load_brick();
+    if (!elements_only_) {
+      load_brick();
+    }
     const Plane<W> window = coarse_window<W>(coarse_, origin, coarsen(layout.dims, shift_), work_.levels);
     BrickOp op{*this};
     walk_brick<W>(layout.dims, window, coding_, work_.levels, op);
@@ -166,7 +171,12 @@ class TileEncoder {
           continue;
         }
         self.start_record(elements);
-        self.level(step, level);
+        if (!self.elements_only_) {  // else nothing is predicted
+          self.level(step, level);
+        }
+        if (elements) {
+          self.store_level(level);
+        }
         if (self.finish_record({static_cast<uint8_t>(level), self.number_}, points)) {
           break;
         }
@@ -275,6 +285,19 @@ class TileEncoder {
     return sink_.tokens(id, work_.emitter, points);
   }
 
+  /// The elements of a brick's level, in C order.
+  void store_level(unsigned level) {
+    const auto& stride = layout_->stride;
+    stored_.resize(points_of_level(layout_->dims, level) * coding_.size);
+    std::byte* to = stored_.data();
+    for_each_level_row(coarsen(layout_->dims, level),
+                       [&](const std::array<size_t, 3>& row, size_t offset, size_t step, size_t count) {
+                         const std::byte* from = element(row[0], row[1] << level, row[2] << level, offset << level);
+                         copy_elements(from, (step << level) * stride[2], count, coding_.size, to, 1);
+                         to += count * coding_.size;
+                       });
+  }
+
   EncodeJob<W> make_job(size_t points) {
     EncodeJob<W> job;
     job.special = coding_.specials.data();
@@ -359,7 +382,7 @@ class TileEncoder {
                      (2 * x + (c & 1U)) << level);
     };
     if (elements_) {
-      for (size_t position = 0; position < dims.count(); ++position) {
+      for (size_t position = 0; position < dims.count() && in_coarse_; ++position) {
         const std::byte* from = place(position);
         stored_.insert(stored_.end(), from, from + coding_.size);
       }
@@ -398,6 +421,7 @@ class TileEncoder {
   const Layout* layout_ = nullptr;
   uint64_t number_ = 0;
   bool elements_ = false;
+  bool in_coarse_ = false;
   GridView<W> grid0_;
   CoarsePoints<W> coarse_;
   Bytes stored_;
@@ -420,6 +444,25 @@ void encode_with(Encoder&& encoder, const Geometry& geometry, uint64_t tile, Bri
     const Box part = geometry.brick_box(bricks[i]);
     const Layout place = geometry.layout(part, box);
     encoder.brick(bricks[i], place, coarse_origin(geometry, part, box));
+  }
+}
+
+/// A tile of one element: records of it, without looking at points.
+void encode_constant(const Settings& settings, uint64_t tile, std::span<const std::byte> element, BrickChoice choice,
+                     RecordSink& sink) {
+  const Geometry& geometry = settings.geometry;
+  const Bytes record = pack_elements(element, element.size());
+  sink.elements({kCoarseLevel, tile}, record);
+  if (geometry.coarse_shift == 0 || choice.step == 0) {
+    return;
+  }
+  for (const uint64_t brick : geometry.bricks_of(tile)) {
+    const Dims dims = geometry.dims_of(geometry.brick_box(brick));
+    for (uint8_t level = kCoarseLevel; level-- > 0;) {
+      if (points_of_level(dims, level) > 0) {
+        sink.elements({level, brick}, record);
+      }
+    }
   }
 }
 
@@ -473,6 +516,12 @@ class TallySink : public RecordSink {
 void encode_records(const Settings& settings, uint64_t tile, const std::byte* data, bool elements, BrickChoice choice,
                     RecordSink& sink) {
   const bool only = elements || settings.scheme == Scheme::elements;
+  const size_t size = element_size(settings.dtype);
+  const std::span<const std::byte> all(data, element_count(settings.geometry.tile_box(tile).shape) * size);
+  if (only && is_constant(all, size)) {
+    encode_constant(settings, tile, all.first(size), choice, sink);
+    return;
+  }
   with_work_type(settings.dtype, [&](auto zero) {
     using W = decltype(zero);
     if constexpr (kIsReal<W>) {

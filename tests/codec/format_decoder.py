@@ -335,6 +335,9 @@ def decode_brick(h, tile, origin, extents, records, finest):
         if level >= finest:
             need(level in records, 'a record is missing')
             record = Record(h, records[level], points)
+            if record.method > 1:
+                grid = plane.bits[:, ::1 << level, ::1 << level, ::1 << level]
+                record.put_in_coding_order(grid.shape, [class_slices(c, 1) for c in CLASSES])
         decode_level(h, plane, record, level, (tile, origin))
         if record:
             record.close()

@@ -196,7 +196,7 @@ class Record:
         self.h = header
         r = Reader(data)
         self.method = r.u8()
-        need(self.method <= 3 and (header.scheme > 0 or self.method > 1), 'no method')
+        need(self.method <= 5 and (header.scheme > 0 or self.method > 1), 'no method')
         self.raw, self.exact, self.indices, self.escaped = Bits(b''), None, None, None
         self.used = dict.fromkeys(('exact', 'indices', 'escaped', 'elements'), 0)
         if self.method == 1:
@@ -213,10 +213,22 @@ class Record:
         elif self.method > 1:
             size = points * header.size
             data = r.rest()
+            if self.method in (3, 4):
+                data = decompress(data, size)
             if self.method == 3:
-                data = unshuffle(decompress(data, size), header.size)
+                data = unshuffle(data, header.size)
+            if self.method == 5:
+                need(len(data) == header.size, 'not one element')
+                data = data * points
             need(len(data) == size, 'elements are missing')
             self.elements = np.frombuffer(data, header.unsigned)
+
+    def put_in_coding_order(self, shape, classes):
+        """Elements of a brick's level come in C order. `shape`: of the level's grid; `classes`: slices of its classes."""
+        _, z, y, x = np.ogrid[tuple(slice(0, extent) for extent in shape)]
+        grid = np.zeros(shape, self.elements.dtype)
+        grid[np.broadcast_to((z | y | x) & 1 == 1, shape)] = self.elements
+        self.elements = np.concatenate([grid[c].ravel() for c in classes])
 
     def next(self, name, count):
         entries = getattr(self, name)
