@@ -80,7 +80,7 @@ class Decoder {
       std::array<W, 64> value{};
       std::fill_n(line.begin(), 4, before);
       std::array<uint8_t, kSlackBytes> token{tokens[i]};
-      read_lists(token.data(), {1, 1, 1, 1}, 0, level, i);
+      read_lists(token.data(), {1, {1, 1, 1}}, 0, level, i);
       DecodeJob<W> job = make_job(token.data(), level);
       job.shape = {1, 1, 1, 1};
       job.source[2] = {line.data() + 1, {}, 0, 1};

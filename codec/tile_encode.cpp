@@ -138,7 +138,7 @@ class TileEncoder {
       job.item_offset = &zero;
       job.x_end = view.end;
       run(job, level, tokens + i);
-      put_lists(job, {1, 1, 1, 1}, 0, level, i);
+      put_lists(job, {1, {1, 1, 1}}, 0, level, i);
       const ptrdiff_t at = plane.strides.at(i, 0, 0);
       plane.value[at] = before = value[1];
       plane.activity[at] = 0;
