@@ -59,8 +59,9 @@ void operator delete[](void* memory, size_t, std::align_val_t) noexcept { releas
 namespace varve::codec {
 namespace {
 
-/// Tiles of more elements are left alone: they would only take time.
-constexpr uint64_t kMostElements = 1U << 15;
+/// Larger ones are left alone: they would only take time.
+constexpr uint64_t kMostTileElements = 1U << 20;
+constexpr uint64_t kMostBrickElements = 1U << 15;
 constexpr size_t kMostTiles = 2;
 constexpr size_t kMostBricks = 8;
 
@@ -161,6 +162,9 @@ void decode_brick(const ArrayCodec& codec, uint64_t brick, const CoarseGrid& coa
     }
   }
   const uint64_t elements = element_count(codec.brick_box(brick).shape);
+  if (elements > kMostBrickElements) {
+    return;
+  }
   for (uint8_t finest = 0; finest <= kCoarseLevel; ++finest) {
     Bytes out(elements * element_size(codec.dtype()));  // to the byte, so that a sanitizer sees what lies beyond
     Bytes again(out.size());
@@ -179,7 +183,7 @@ void decode_brick(const ArrayCodec& codec, uint64_t brick, const CoarseGrid& coa
 
 void decode_tile(const ArrayCodec& codec, uint64_t tile, std::span<const std::byte> record, const Store& store) {
   const uint64_t elements = element_count(codec.tile_box(tile).shape);
-  if (elements > kMostElements) {
+  if (elements > kMostTileElements) {
     return;
   }
   const uint64_t limit = kForScratch + kAnElement * elements + kARecordByte * record.size();
