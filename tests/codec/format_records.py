@@ -210,7 +210,9 @@ class Record:
             self.states = np.frombuffer(r.take(4 * lanes), 'u4').astype('i8')
             self.words = np.frombuffer(r.rest(), 'u2').astype('i8')
             self.word = 0
-        elif self.method > 1:
+        elif self.method == 0:
+            need(not r.rest(), 'bytes follow')
+        else:
             size = points * header.size
             data = r.rest()
             if self.method in (3, 4):
