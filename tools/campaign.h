@@ -42,6 +42,7 @@ struct Campaign {
   std::vector<std::string> analysis;  ///< runs afterwards, without faults; may be empty
   std::string inputs;                 ///< a folder whose content is copied into the mount before; may be empty
   std::string bound;                  ///< of the mount's root; empty: lossless
+  bool restart = false;               ///< the daemon is killed and the store mounted again before results are read
   std::string detect;                 ///< a regular expression: printed by the program, it found the fault itself
   std::vector<OutputRule> outputs;    ///< the first that matches; none at all: every file, byte for byte
   std::vector<CampaignFault> faults;

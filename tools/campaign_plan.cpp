@@ -15,6 +15,9 @@
 namespace varve::tools {
 namespace {
 
+/// A rule that only counts takes files past the kernel's cache: what programs read then comes from the store.
+constexpr std::string_view kUncached = "[[fault]]\nname = \"(uncached)\"\nmodel = \"count\"\noperation = \"open\"\n";
+
 Error error_at(const toml::node& node, std::string_view what) {
   return {EINVAL, fmt::format("campaign, line {}: {}", node.source().begin.line, what)};
 }
@@ -128,8 +131,9 @@ Status read_faults(const toml::table& table, Campaign& campaign) {
 }
 
 Status read_top(const toml::table& table, Campaign& campaign) {
-  constexpr std::array<std::string_view, 11> kKnown = {"name",   "command", "analysis", "inputs",     "bound", "detect",
-                                                       "output", "fault",   "runs",     "time_limit", "seed"};
+  constexpr std::array<std::string_view, 12> kKnown = {"name",  "command",    "analysis", "inputs",
+                                                       "bound", "detect",     "output",   "fault",
+                                                       "runs",  "time_limit", "seed",     "restart"};
   VARVE_TRY(check_known(table, kKnown));
   VARVE_TRY(read_text(table, "name", campaign.name));
   VARVE_TRY(read_words(table, "command", campaign.command));
@@ -139,6 +143,7 @@ Status read_top(const toml::table& table, Campaign& campaign) {
   VARVE_TRY(read_text(table, "detect", campaign.detect));
   VARVE_TRY(read_whole(table, "runs", 1, campaign.runs));
   VARVE_TRY(read_whole(table, "seed", 0, campaign.seed));
+  campaign.restart = table["restart"].value_or(false);
   campaign.time_limit = table["time_limit"].value_or(0.0);
   if (campaign.command.empty()) {
     return Error{EINVAL, "campaign: no 'command', the program to run and its arguments"};
@@ -192,7 +197,8 @@ uint64_t Campaign::seed_of(const CampaignFault& fault, uint64_t run) const {
 }
 
 std::string Campaign::schedule(const CampaignFault& fault, uint64_t nth, uint64_t run) const {
-  return fmt::format("seed = {}\n[[fault]]\n{}nth = {}\n", seed_of(fault, run), fault.rule, nth);
+  return fmt::format("seed = {}\n[[fault]]\n{}nth = {}\n{}", seed_of(fault, run), fault.rule, nth,
+                     fault.seam == "device" ? kUncached : "");
 }
 
 const OutputRule* Campaign::rule_for(const std::string& output) const {

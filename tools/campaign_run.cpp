@@ -213,13 +213,17 @@ Status CampaignRunner::execute(Work& work, const std::string& schedule, std::chr
   } else {
     work.journal = work.journal.empty() ? text_of(work.control("faults/journal")) : work.journal;
     VARVE_TRY(write_control(work.control("faults/disarm"), "now\n"));
+    if (campaign_.restart) {
+      work.daemon->kill();
+      VARVE_TRY(work.mount_again());
+    }
   }
   return work.ending->timed_out ? Status() : analyse(work);
 }
 
 /// How often the fault could strike: it is armed as in a run, but its turn never comes.
 Result<uint64_t> CampaignRunner::profile(Work& work, const CampaignFault& fault) {
-  const std::string schedule = fmt::format("seed = 1\n[[fault]]\n{}nth = {}\n", fault.rule, kNever);
+  const std::string schedule = campaign_.schedule(fault, kNever, 0);
   VARVE_TRY(prepare(work));
   VARVE_TRY(write_control(work.control("faults/arm"), schedule));
   const auto limit = campaign_.time_limit > 0
