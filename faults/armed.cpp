@@ -304,11 +304,12 @@ void Armed::settle(size_t number, Effect& effect) {
   } else if (rule.model == Model::power_cut) {
     const Aftermath usual = rule.seam == Seam::app ? Aftermath::dead : Aftermath::crash;
     const Aftermath then = rule.parameters.then.value_or(usual);
-    if (then == Aftermath::crash) {
-      effect.ending = Ending::crash_after;
-    } else if (then == Aftermath::dead) {
+    if (then != Aftermath::go_on) {
       killer_[seam] = number;
       dead_[seam] = EIO;
+    }
+    if (then == Aftermath::crash) {
+      effect.ending = Ending::crash_after;
     }
   }
 }

@@ -378,8 +378,9 @@ Status Injector::fsync(const Call& call, const std::function<Status()>& pass) {
     passed = true;
     return pass();
   });
-  if (armed && passed && done.ok() && armed->tracks_unsynced(call.seam)) {
-    armed->unsynced(call.seam).forget(call.path);
+  if (armed && passed && done.ok() && armed->tracks_unsynced(call.seam) &&
+      !armed->unsynced(call.seam).forget(call.path)) {
+    return Error{EIO, fmt::format("the power went while {} was being synced", call.path)};
   }
   return done;
 }

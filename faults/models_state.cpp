@@ -156,7 +156,7 @@ std::vector<Rest> undo(const std::vector<UnsyncedWrite>& writes, const std::vect
 Result<Effect> cut_power(Scene& scene) {
   const Parameters& parameters = scene.rule.parameters;
   const bool overflowed = scene.unsynced.overflowed();
-  const std::vector<UnsyncedWrite> writes = scene.unsynced.take();
+  const std::vector<UnsyncedWrite> writes = scene.unsynced.take(parameters.then != Aftermath::go_on);
   std::vector<bool> lost(writes.size(), true);
   for (size_t i = 0; parameters.random_subset && i < lost.size(); ++i) {
     lost[i] = scene.draw.below(2) == 1;

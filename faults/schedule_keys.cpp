@@ -20,6 +20,8 @@ std::vector<std::string_view> keys_of(Model model) {
       add({"count", "scattered", "byte", "element", "big_endian", "element_base"});
       break;
     case Model::zero_block:
+      add({"size", "alignment", "fill"});
+      break;
     case Model::stuck_page:
       add({"size", "alignment", "fill", "rest"});
       break;

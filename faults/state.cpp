@@ -61,13 +61,14 @@ void UnsyncedLog::add(UnsyncedWrite write) {
   }
 }
 
-void UnsyncedLog::forget(const std::string& path) {
+bool UnsyncedLog::forget(const std::string& path) {
   const std::lock_guard lock(mutex_);
   std::erase_if(writes_, [&](const UnsyncedWrite& write) {
     const bool gone = write.path == path;
     bytes_ -= gone ? write.old.size() + write.now.size() : 0;
     return gone;
   });
+  return !closed_;
 }
 
 void UnsyncedLog::renamed(const std::string& from, const std::string& to) {
@@ -79,8 +80,9 @@ void UnsyncedLog::renamed(const std::string& from, const std::string& to) {
   }
 }
 
-std::vector<UnsyncedWrite> UnsyncedLog::take() {
+std::vector<UnsyncedWrite> UnsyncedLog::take(bool for_good) {
   const std::lock_guard lock(mutex_);
+  closed_ = closed_ || for_good;
   std::vector<UnsyncedWrite> all(std::make_move_iterator(writes_.begin()), std::make_move_iterator(writes_.end()));
   writes_.clear();
   bytes_ = 0;

@@ -101,18 +101,20 @@ class UnsyncedLog {
  public:
   static constexpr uint64_t kMostBytes = uint64_t{1} << 30;
   void add(UnsyncedWrite write);
-  /// The file's writes are on the disk.
-  void forget(const std::string& path);
+  /// The file's writes are on the disk. False: the power went before they were.
+  bool forget(const std::string& path);
   /// A file, or a folder with what is in it, has another path.
   void renamed(const std::string& from, const std::string& to);
   /// The oldest were let go because they were too many bytes.
   bool overflowed() const { return overflowed_; }
-  std::vector<UnsyncedWrite> take();
+  /// The power goes; `for_good`: nothing is synced any more.
+  std::vector<UnsyncedWrite> take(bool for_good);
 
  private:
   std::mutex mutex_;
   std::deque<UnsyncedWrite> writes_;
   uint64_t bytes_ = 0;
+  bool closed_ = false;
   std::atomic<bool> overflowed_{false};
 };
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the example campaigns of tests/faults/examples and keeps their reports.
-#   scripts/fault_campaigns.sh                  all three, 1,000 runs of each fault (hours), reports in docs/faults/
+# Runs the example campaigns and the map of HDF5 metadata of tests/faults/examples, and keeps their reports.
+#   scripts/fault_campaigns.sh                  1,000 runs of each of the 18 faults (hours), reports in docs/faults/
 #   scripts/fault_campaigns.sh --runs 100       fewer runs
 #   scripts/fault_campaigns.sh --results DIR    reports elsewhere
 # Interrupted, the same command goes on where it was: what is not a report lies in build/release/campaigns/.
@@ -20,6 +20,7 @@ cmake --preset release >/dev/null
 ninja -C "$build" --quiet varve example_halos example_mosaic example_particles
 PATH=$PWD/$build/tests/faults/examples:$PATH
 mkdir -p "$reports"
+/usr/bin/python3 tests/faults/examples/hdf5_map.py "$build/tools/varve" "$build/tests/faults/examples/halos" "$reports"
 for name in halos mosaic particles; do
   echo "$name"
   "$build/tools/varve" faults campaign "tests/faults/examples/$name.toml" --runs "$runs" \

@@ -105,15 +105,18 @@ def scenario_limits(m):
     """A hang; and campaigns that cannot be."""
     path = m.plain / "c.toml"
     path.write_text(HANG)
-    run(mounted.BINARY, "faults", "campaign", path)
+    scratch = m.folder / "scratch"
+    scratch.mkdir()
+    run(mounted.BINARY, "faults", "campaign", path, "--scratch", scratch)
     equal([row["outcome"] for row in rows(m.plain / "c.results").values()], ["hang"], "over the time limit")
     for text, word in ((HANG + "nth = 3\n", "nth"), (HANG.replace("x > x", "x > /x/x"), "without any fault"),
                        (HANG + 'path = "y"\n', "no operation"), (HANG.replace("delay", "delays"), "delays"),
                        ("x = 1\n", "'x'"), ("command = 1\n", "command")):
         path.write_text(text)
-        done = run(mounted.BINARY, "faults", "campaign", path, "--results", m.plain / "other", status=2)
+        done = run(mounted.BINARY, "faults", "campaign", path, "--results", m.plain / "other", "--scratch", scratch, status=2)
         check(word in done.stderr, f"refused: {done.stderr.strip()}")
-    equal([line for line in open("/proc/mounts") if "varve-campaign-" in line], [], "no mount is left")
+    equal([line for line in open("/proc/mounts") if str(scratch) in line], [], "no mount is left")
+    equal(list(scratch.iterdir()), [], "nor a store")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,153 @@
+// What the fault layer parses: random numbers of the reference, schedules, journals and HDF5 metadata, broken ones too.
+#include <gtest/gtest.h>
+#include <hdf5.h>
+
+#include <cstring>
+#include <random>
+
+#include "faults/journal.h"
+#include "faults/random.h"
+#include "faults/structure.h"
+
+namespace varve::faults {
+namespace {
+
+class MemoryView final : public fs::FileView {
+ public:
+  explicit MemoryView(std::vector<std::byte> bytes) : bytes_(std::move(bytes)) {}
+  uint64_t size() const override { return bytes_.size(); }
+  Result<size_t> read(uint64_t offset, std::span<std::byte> out) override {
+    const size_t length = offset < bytes_.size() ? std::min<size_t>(out.size(), bytes_.size() - offset) : 0;
+    std::memcpy(out.data(), bytes_.data() + (length > 0 ? offset : 0), length);
+    return length;
+  }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+/// A file with groups, a contiguous and a chunked dataset, and an attribute, in the library's oldest or newest format.
+std::vector<std::byte> hdf5_file(bool newest) {
+  const hid_t access = H5Pcreate(H5P_FILE_ACCESS);
+  H5Pset_fapl_core(access, 1 << 16, 0);
+  H5Pset_libver_bounds(access, newest ? H5F_LIBVER_LATEST : H5F_LIBVER_EARLIEST, H5F_LIBVER_LATEST);
+  const hid_t file = H5Fcreate("in memory", H5F_ACC_TRUNC, H5P_DEFAULT, access);
+  const hid_t group = H5Gcreate2(file, "group", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+  const std::array<hsize_t, 2> shape = {40, 30};
+  const std::array<hsize_t, 2> chunk = {10, 10};
+  const hid_t space = H5Screate_simple(2, shape.data(), nullptr);
+  const hid_t chunked = H5Pcreate(H5P_DATASET_CREATE);
+  H5Pset_chunk(chunked, 2, chunk.data());
+  const std::vector<float> data(1200, 1.5F);
+  for (const auto& [place, list] : {std::pair{file, static_cast<hid_t>(H5P_DEFAULT)}, std::pair{group, chunked}}) {
+    const hid_t set = H5Dcreate2(place, "data", H5T_IEEE_F32LE, space, H5P_DEFAULT, list, H5P_DEFAULT);
+    H5Dwrite(set, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, data.data());
+    const hid_t attribute = H5Acreate2(set, "unit", H5T_IEEE_F32LE, space, H5P_DEFAULT, H5P_DEFAULT);
+    H5Awrite(attribute, H5T_NATIVE_FLOAT, data.data());
+    H5Aclose(attribute);
+    H5Dclose(set);
+  }
+  H5Pclose(chunked);
+  H5Sclose(space);
+  H5Gclose(group);
+  H5Fflush(file, H5F_SCOPE_GLOBAL);
+  std::vector<std::byte> image(static_cast<size_t>(H5Fget_file_image(file, nullptr, 0)));
+  H5Fget_file_image(file, image.data(), image.size());
+  H5Fclose(file);
+  H5Pclose(access);
+  return image;
+}
+
+TEST(Random, PhiloxGivesTheReferencesNumbers) {
+  // The known answers that its authors' library, Random123, is tested with.
+  EXPECT_EQ(philox({0, 0, 0, 0}, {0, 0}), (PhiloxBlock{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+  constexpr uint32_t kOnes = 0xffffffff;
+  EXPECT_EQ(philox({kOnes, kOnes, kOnes, kOnes}, {kOnes, kOnes}),
+            (PhiloxBlock{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+}
+
+TEST(Structures, EveryPartOfBothFormatsIsNamed) {
+  for (const bool newest : {false, true}) {
+    MemoryView file(hdf5_file(newest));
+    std::map<std::string, uint64_t> found;
+    for (const Segment& segment : hdf5_structures(file)) {
+      found[segment.structure] += segment.length;
+      EXPECT_LE(segment.end(), file.size());
+    }
+    for (const char* name :
+         {"superblock", "object_header.datatype", "object_header.dataspace", "object_header.layout"}) {
+      EXPECT_GT(found[name], 0U) << name << ", newest format: " << newest;
+    }
+    EXPECT_GE(found["raw_data"], newest ? 4800U : 9600U) << newest;
+    EXPECT_EQ(found.contains("local_heap"), !newest);
+  }
+}
+
+TEST(Structures, BrokenFilesEnd) {
+  std::mt19937 random(1);
+  for (const bool newest : {false, true}) {
+    const std::vector<std::byte> good = hdf5_file(newest);
+    for (int turn = 0; turn < 400; ++turn) {
+      std::vector<std::byte> bad = good;
+      for (int change = 0; change < 1 + turn % 8; ++change) {
+        bad[random() % std::min<size_t>(bad.size(), 4096)] = static_cast<std::byte>(random());
+      }
+      bad.resize(turn % 5 == 0 ? random() % bad.size() : bad.size());
+      MemoryView file(bad);
+      for (const Segment& segment : hdf5_structures(file)) {
+        ASSERT_LE(segment.end(), file.size()) << "turn " << turn;
+      }
+    }
+  }
+}
+
+TEST(Schedules, SayWhereTheyAreWrong) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"", "no fault"},
+      {"seed = -1\n[[fault]]\nmodel = \"bit_flip\"", "line 1"},
+      {"[[fault]]\nmodel = \"bit_flip\"\ncount = 0", "line 3"},
+      {"[[fault]]\nmodel = \"shorn_write\"\nkept = 1.0", "line 3"},
+      {"[[fault]]\nmodel = \"bit_flip\"\nbits = \"sign\"", "element"},
+      {"[[fault]]\nmodel = \"dropped_write\"\noperation = \"read\"", "read"},
+      {"[[fault]]\nmodel = \"bit_flip\"\nkind = \"wal\"", "device"},
+      {"[[fault]]\nmodel = \"bit_flip\"\nseam = \"device\"\ndataset = \"x\"", "app"},
+      {"[[fault]]\nmodel = \"errno\"\nerrno = [\"EIO\", \"EAGAIN\"]\nweights = [1]", "weights"},
+      {"[[fault]]\nmodel = \"enospc_at\"", "bytes"},
+      {"[[fault]]\nmodel = \"count\"\npath = \"[\"", "line 3"},
+      {"[[fault]]\nmodel = \"count\"\nname = \"a\"\n[[fault]]\nmodel = \"count\"\nname = \"a\"", "two faults"}};
+  for (const auto& [text, word] : cases) {
+    const auto parsed = Schedule::parse(text);
+    ASSERT_FALSE(parsed.ok()) << text;
+    EXPECT_EQ(parsed.error().code, EINVAL);
+    EXPECT_NE(parsed.error().text.find(word), std::string::npos) << text << "\n" << parsed.error().text;
+  }
+}
+
+TEST(Schedules, EveryModelHasDefaults) {
+  for (const std::string_view model : kModelNames) {
+    const std::string text = std::string("[[fault]]\nmodel = \"").append(model).append("\"\n");
+    const auto parsed = Schedule::parse(text + (model == "enospc_at" ? "bytes = 1\n" : ""));
+    ASSERT_TRUE(parsed.ok()) << parsed.error().text;
+    EXPECT_NE(parsed->seed, Schedule::parse(text + (model == "enospc_at" ? "bytes = 1\n" : ""))->seed);
+  }
+}
+
+TEST(Journals, BrokenOnesAreErrors) {
+  const std::string good =
+      R"({"seq":0,"rule":"r","model":"bit_flip","seam":"app","op":"write","index":2,"path":"x","offset":1,"length":2,)"
+      R"("effect":{"edits":[{"offset":1,"length":1,"from":"bytes","old":"6d","new":"6f"}],"errno":"EIO"}})";
+  ASSERT_TRUE(parse_journal(good).ok());
+  EXPECT_EQ(parse_journal(good)->size(), 1U);
+  std::mt19937 random(2);
+  for (int turn = 0; turn < 3000; ++turn) {
+    std::string bad = good;
+    for (int change = 0; change < 1 + turn % 3; ++change) {
+      bad[random() % bad.size()] = static_cast<char>(random());
+    }
+    const auto parsed = parse_journal(bad.substr(0, turn % 4 == 0 ? random() % bad.size() : bad.size()));
+    EXPECT_TRUE(parsed.ok() || parsed.error().code == EBADMSG);
+  }
+}
+
+}  // namespace
+}  // namespace varve::faults
