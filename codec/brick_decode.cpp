@@ -548,7 +548,7 @@ Result<CoarseGrid> decode_coarse(const Settings& settings, uint64_t tile, std::s
   });
 }
 
-Status decode_brick(const Settings& settings, uint64_t brick, const CoarseGrid& coarse,
+Status decode_brick(const Settings& settings, uint64_t brick, std::span<const std::byte> coarse,
                     const std::array<std::optional<std::span<const std::byte>>, 3>& levels, uint8_t finest,
                     std::byte* out) {
   const Geometry& geometry = settings.geometry;
@@ -561,11 +561,11 @@ Status decode_brick(const Settings& settings, uint64_t brick, const CoarseGrid& 
   return with_work_type(settings.dtype, [&](auto zero) -> Status {
     using W = decltype(zero);
     const GridParts parts{grid.count(), sizeof(W), !settings.specials.empty()};
-    if (coarse.data.size() < parts.patches() || (coarse.data.size() - parts.patches()) % sizeof(Patch) != 0) {
+    if (coarse.size() < parts.patches() || (coarse.size() - parts.patches()) % sizeof(Patch) != 0) {
       return Error{EBADMSG, fmt::format("coarse grid has {} bytes where brick {}'s tile has {}: it is another tile's",
-                                        coarse.data.size(), brick, parts.patches())};
+                                        coarse.size(), brick, parts.patches())};
     }
-    const CoarsePoints<W> points = parts.of<W>(coarse.data.data(), grid);
+    const CoarsePoints<W> points = parts.of<W>(coarse.data(), grid);
     const auto patch = [&](const Patch& one) { apply(one, layout, size, out); };
     if (geometry.coarse_shift == 0) {
       copy_from_grid<W>(Coding<W>(settings), points, origin, layout, out);
@@ -585,8 +585,7 @@ Status decode_brick(const Settings& settings, uint64_t brick, const CoarseGrid& 
         std::for_each(decoder.patches().begin(), decoder.patches().end(), patch);
       }
     }
-    for_patches_of(std::span(coarse.data).subspan(parts.patches()), grid, origin, layout.dims, geometry.coarse_shift,
-                   patch);
+    for_patches_of(coarse.subspan(parts.patches()), grid, origin, layout.dims, geometry.coarse_shift, patch);
     return {};
   });
 }

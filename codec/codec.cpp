@@ -12,10 +12,60 @@ Error no_such(std::string_view what, uint64_t number, uint64_t count) {
   return {EINVAL, fmt::format("{} {} does not exist: the array has {}", what, number, count)};
 }
 
+/// An array whose floats are decimal fractions, as their integers.
+struct Integers {
+  Decimal decimal;
+  ArraySpec spec;
+  ReadBox read;
+  Bytes memory;  ///< what spec.elements lie in
+};
+
+/// Nothing: the array is not such, or has a bound.
+Result<std::optional<Integers>> as_integers(const ArraySpec& spec, const ReadBox& read) {
+  if (spec.bound.mode != BoundMode::lossless || spec.shape.size() > kMaxRank) {
+    return std::optional<Integers>();
+  }
+  VARVE_ASSIGN(const std::optional<Decimal> decimal, find_decimal(spec, read));
+  if (!decimal.has_value()) {
+    return std::optional<Integers>();
+  }
+  std::optional<Integers> made(Integers{*decimal, spec, {}, {}});
+  made->spec.dtype = integers_of(spec.dtype);
+  made->spec.fill_values.clear();
+  for (size_t i = 0; i < decimal->escapes.size(); ++i) {
+    made->spec.fill_values.push_back(escape_bits(spec.dtype, i));
+  }
+  const auto convert = [type = spec.dtype, decimal = *decimal](const std::byte* from, size_t count, std::byte* to) {
+    return to_integers(type, decimal, from, count, to);
+  };
+  if (!spec.elements.empty()) {
+    made->memory.resize(spec.elements.size());
+    convert(spec.elements.data(), spec.elements.size() / element_size(spec.dtype), made->memory.data());
+    made->spec.elements = made->memory;
+  }
+  made->read = [&read, convert, size = element_size(spec.dtype)](const Box& box, std::byte* out) -> Status {
+    const uint64_t count = element_count(box.shape);
+    Bytes floats(count * size);
+    VARVE_TRY(read(box, floats.data()));
+    if (!convert(floats.data(), count, out)) {
+      return Error{EIO, "the array changed while it was read; write it again"};
+    }
+    return {};
+  };
+  return made;
+}
+
+/// In a tile's first record, the coarse one: its integers are the bits of its floats, as not all of them are decimal.
+constexpr std::byte kBitsTile{0x80};
+
 }  // namespace
 
 Result<ArrayCodec> ArrayCodec::plan(const ArraySpec& spec, const ReadBox& read) {
-  VARVE_ASSIGN(Settings settings, make_plan(spec, read));
+  VARVE_ASSIGN(std::optional<Integers> integers, as_integers(spec, read));
+  VARVE_ASSIGN(Settings settings, integers ? make_plan(integers->spec, integers->read) : make_plan(spec, read));
+  if (integers) {
+    settings.decimal = std::move(integers->decimal);
+  }
   return ArrayCodec(std::make_shared<const State>(State{std::move(settings)}));
 }
 
@@ -23,7 +73,12 @@ Result<EncodedArray> ArrayCodec::encode_array(const ArraySpec& spec, const ReadB
   if (spec.shape.size() <= kMaxRank && element_count(spec.shape) > kEncodeWhole) {
     return Error{EINVAL, fmt::format("array has more than {} elements; plan it and encode its tiles", kEncodeWhole)};
   }
-  VARVE_ASSIGN(WholeArray whole, codec::encode_array(spec, read));
+  VARVE_ASSIGN(std::optional<Integers> integers, as_integers(spec, read));
+  VARVE_ASSIGN(WholeArray whole,
+               integers ? codec::encode_array(integers->spec, integers->read) : codec::encode_array(spec, read));
+  if (integers) {
+    whole.settings.decimal = std::move(integers->decimal);
+  }
   return EncodedArray{ArrayCodec(std::make_shared<const State>(State{std::move(whole.settings)})),
                       std::move(whole.tiles)};
 }
@@ -48,7 +103,7 @@ std::optional<ArrayCodec> ArrayCodec::resized(const Extents& shape) const {
 }
 
 Bytes ArrayCodec::header() const { return write_header(state_->settings); }
-DType ArrayCodec::dtype() const { return state_->settings.dtype; }
+DType ArrayCodec::dtype() const { return state_->settings.element_type(); }
 const Extents& ArrayCodec::shape() const { return state_->settings.geometry.shape; }
 
 CodecInfo ArrayCodec::info() const {
@@ -59,16 +114,18 @@ CodecInfo ArrayCodec::info() const {
   info.bound_exceeds_range = from.bound_exceeds_range;
   info.min = from.min;
   info.max = from.max;
+  const std::string floats = from.decimal ? fmt::format("decimal, {} digits; ", from.decimal->digits) : "";
   if (from.scheme == Scheme::elements) {
-    info.method = "elements, shuffled, zstd";
+    info.method = floats + "elements, shuffled, zstd";
     return info;
   }
   std::string axes;
   for (const uint8_t axis : from.geometry.predicted) {
     axes += fmt::format("{}{}", axes.empty() ? "" : ",", axis);
   }
-  info.method = fmt::format("{}, {} along axes {}, {} tables", from.scheme == Scheme::codes ? "quantized" : "exact",
-                            from.cubic ? "cubic" : "linear", axes, from.tables.size());
+  info.method =
+      floats + fmt::format("{}, {} along axes {}, {} tables", from.scheme == Scheme::codes ? "quantized" : "exact",
+                           from.cubic ? "cubic" : "linear", axes, from.tables.size());
   return info;
 }
 
@@ -84,14 +141,35 @@ Result<std::vector<Record>> ArrayCodec::encode_tile(uint64_t tile, const std::by
   if (tile >= tile_count()) {
     return no_such("tile", tile, tile_count());
   }
-  return codec::encode_tile(state_->settings, tile, data, exact);
+  const Settings& settings = state_->settings;
+  if (!settings.decimal.has_value()) {
+    return codec::encode_tile(settings, tile, data, exact);
+  }
+  const uint64_t count = element_count(tile_box(tile).shape);
+  Bytes integers(count * element_size(settings.dtype));
+  if (to_integers(dtype(), *settings.decimal, data, count, integers.data())) {
+    return codec::encode_tile(settings, tile, integers.data(), exact);
+  }
+  VARVE_ASSIGN(auto records, codec::encode_tile(settings, tile, data, true));
+  records.front().data.front() |= kBitsTile;
+  return records;
 }
 
 Result<CoarseGrid> ArrayCodec::decode_coarse(uint64_t tile, std::span<const std::byte> record) const {
   if (tile >= tile_count()) {
     return no_such("tile", tile, tile_count());
   }
-  return codec::decode_coarse(state_->settings, tile, record);
+  if (!state_->settings.decimal.has_value()) {
+    return codec::decode_coarse(state_->settings, tile, record);
+  }
+  Bytes plain(record.begin(), record.end());
+  const bool bits = !plain.empty() && (plain.front() & kBitsTile) != std::byte{0};
+  if (bits) {
+    plain.front() &= ~kBitsTile;
+  }
+  VARVE_ASSIGN(CoarseGrid grid, codec::decode_coarse(state_->settings, tile, plain));
+  grid.data.push_back(bits ? kBitsTile : std::byte{0});
+  return grid;
 }
 
 Status ArrayCodec::decode_brick(uint64_t brick, const CoarseGrid& coarse,
@@ -100,7 +178,16 @@ Status ArrayCodec::decode_brick(uint64_t brick, const CoarseGrid& coarse,
   if (brick >= brick_count()) {
     return no_such("brick", brick, brick_count());
   }
-  return codec::decode_brick(state_->settings, brick, coarse, levels, finest, out);
+  const Settings& settings = state_->settings;
+  if (!settings.decimal.has_value()) {
+    return codec::decode_brick(settings, brick, coarse.data, levels, finest, out);
+  }
+  const std::span<const std::byte> grid(coarse.data.data(), std::max<size_t>(coarse.data.size(), 1) - 1);
+  VARVE_TRY(codec::decode_brick(settings, brick, grid, levels, finest, out));
+  if (coarse.data.back() == std::byte{0}) {
+    to_floats(dtype(), *settings.decimal, out, element_count(brick_box(brick).shape));
+  }
+  return {};
 }
 
 std::vector<RecordId> ArrayCodec::records_of(uint64_t brick, uint8_t finest) const {

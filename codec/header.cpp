@@ -11,6 +11,10 @@ namespace {
 
 constexpr uint8_t kVersion = 2;
 
+// Element types of arrays that are stored as integers.
+constexpr uint8_t kDecimalF32 = 13;
+constexpr uint8_t kDecimalF64 = 14;
+
 constexpr unsigned kSchemeMask = 3;
 constexpr unsigned kLinear = 4;
 constexpr unsigned kExceeds = 8;
@@ -20,6 +24,32 @@ constexpr unsigned kFinerCoarse = 64;
 
 Error bad(std::string_view what) {
   return {EBADMSG, fmt::format("header of an array: {}; restore it from a copy", what)};
+}
+
+uint64_t get_element(ByteReader& in, size_t size) {
+  const auto raw = in.get_bytes(size);
+  uint64_t bits = 0;
+  std::copy(raw.begin(), raw.end(), reinterpret_cast<std::byte*>(&bits));
+  return bits;
+}
+
+Status read_type(ByteReader& in, Settings& made) {
+  const unsigned type = in.get_u8();
+  if (type != kDecimalF32 && type != kDecimalF64) {
+    made.dtype = static_cast<DType>(type);
+    return {};
+  }
+  made.dtype = type == kDecimalF32 ? DType::i32 : DType::i64;
+  Decimal& decimal = made.decimal.emplace();
+  decimal.digits = in.get_u8();
+  const unsigned escapes = in.get_u8();
+  if (decimal.digits > kMostDigits || escapes > kMostEscapes) {
+    return bad("it has more decimal digits or escapes than there can be");
+  }
+  for (unsigned k = 0; k < escapes; ++k) {
+    decimal.escapes.push_back(get_element(in, element_size(made.dtype)));
+  }
+  return {};
 }
 
 Status read_geometry(ByteReader& in, Geometry& geometry) {
@@ -53,7 +83,16 @@ Bytes write_header(const Settings& settings) {
   const bool has_range = settings.bound.mode != BoundMode::lossless;
   ByteWriter out;
   out.put_u8(kVersion);
-  out.put_u8(static_cast<uint8_t>(settings.dtype));
+  if (settings.decimal.has_value()) {
+    out.put_u8(settings.dtype == DType::i32 ? kDecimalF32 : kDecimalF64);
+    out.put_u8(static_cast<uint8_t>(settings.decimal->digits));
+    out.put_u8(static_cast<uint8_t>(settings.decimal->escapes.size()));
+    for (const uint64_t bits : settings.decimal->escapes) {
+      out.put_bytes(std::as_bytes(std::span(&bits, 1)).first(element_size(settings.dtype)));
+    }
+  } else {
+    out.put_u8(static_cast<uint8_t>(settings.dtype));
+  }
   out.put_u8(static_cast<uint8_t>(static_cast<unsigned>(settings.scheme) | (settings.cubic ? 0U : kLinear) |
                                   (settings.bound_exceeds_range ? kExceeds : 0U) |
                                   (geometry.coarse_shift == 0 ? kTiny : 0U) | (has_range ? kHasRange : 0U) |
@@ -99,7 +138,7 @@ Result<Settings> read_header(std::span<const std::byte> header) {
   if (const unsigned version = in.get_u8(); version != kVersion) {
     return bad(fmt::format("its version is {}, this program knows version {}", version, kVersion));
   }
-  made.dtype = static_cast<DType>(in.get_u8());
+  VARVE_TRY(read_type(in, made));
   const size_t size = element_size(made.dtype);
   const unsigned flags = in.get_u8();
   const unsigned mode = in.get_u8();
@@ -131,10 +170,7 @@ Result<Settings> read_header(std::span<const std::byte> header) {
     return bad("it has too many special values");
   }
   for (unsigned k = 0; k < specials; ++k) {
-    const auto raw = in.get_bytes(size);
-    uint64_t bits = 0;
-    std::copy(raw.begin(), raw.end(), reinterpret_cast<std::byte*>(&bits));
-    made.specials.push_back(bits);
+    made.specials.push_back(get_element(in, size));
   }
   if (made.scheme == Scheme::residuals) {
     made.residual_base = in.get_u8();

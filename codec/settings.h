@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "codec/codec.h"
+#include "codec/decimal.h"
 #include "codec/entropy.h"
 #include "codec/geometry.h"
 
@@ -27,6 +28,7 @@ constexpr double level_scale(unsigned schedule, unsigned level) {
 /// Plain data; immutable once made.
 struct Settings {
   DType dtype = DType::u8;
+  std::optional<Decimal> decimal;  ///< the elements are floats, `dtype` their integers
   Bound bound;
   double absolute_bound = 0;  ///< 0: lossless
   double quantum = 0;         ///< of level 0, before rounding to the element's type; Scheme::codes only
@@ -41,6 +43,8 @@ struct Settings {
   Geometry geometry;
   TableSet tables;  ///< empty for Scheme::elements
 
+  /// Of the elements that callers see.
+  DType element_type() const { return decimal.has_value() ? floats_of(dtype) : dtype; }
   /// What special points are in most arrays that have such.
   uint64_t first_special() const { return specials.empty() ? 0 : specials[0]; }
 };
@@ -81,7 +85,7 @@ Result<std::vector<Record>> encode_tile(const Settings& settings, uint64_t tile,
 size_t elements_size(const Settings& settings, uint64_t tile, const std::byte* data);
 
 Result<CoarseGrid> decode_coarse(const Settings& settings, uint64_t tile, std::span<const std::byte> record);
-Status decode_brick(const Settings& settings, uint64_t brick, const CoarseGrid& coarse,
+Status decode_brick(const Settings& settings, uint64_t brick, std::span<const std::byte> coarse,
                     const std::array<std::optional<std::span<const std::byte>>, 3>& levels, uint8_t finest,
                     std::byte* out);
 

@@ -49,6 +49,9 @@ T value_at(Content content, size_t i, const Extents& index, std::mt19937_64& ran
       return random() % 2 == 0 ? T(-0.0) : T(0.0);
     case Content::steps:
       return static_cast<T>(std::floor(wave * 4));
+    case Content::decimals:  // hundredths, some missing
+      return random() % 50 == 0 ? std::numeric_limits<T>::quiet_NaN()
+                                : static_cast<T>(std::floor(static_cast<double>(wave) * 4000) / 100.0);
   }
   return T(0);
 }

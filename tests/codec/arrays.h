@@ -238,10 +238,23 @@ inline size_t check_round_trip(const Array& array, Bytes* decoded_out = nullptr)
 
 // ---- contents -------------------------------------------------------------------------------------------------------
 
-enum class Content { constant, ramp, waves, noise, denormal, huge_range, specials, fills, mask, zeros, steps };
+enum class Content {
+  constant,
+  ramp,
+  waves,
+  noise,
+  denormal,
+  huge_range,
+  specials,
+  fills,
+  mask,
+  zeros,
+  steps,
+  decimals
+};
 inline constexpr std::array kContents = {Content::constant, Content::ramp,       Content::waves,    Content::noise,
                                          Content::denormal, Content::huge_range, Content::specials, Content::fills,
-                                         Content::mask,     Content::zeros,      Content::steps};
+                                         Content::mask,     Content::zeros,      Content::steps,    Content::decimals};
 
 /// An array of `content`; for Content::fills its fill value is declared. The same seed gives the same array.
 Array make_array(DType type, const Extents& shape, Content content, const Bound& bound, uint64_t seed);

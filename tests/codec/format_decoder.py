@@ -354,6 +354,16 @@ def boxes(shape, edges):
         yield origin, [min(edge, extent - o) for o, edge, extent in zip(origin, edges, shape)]
 
 
+def floats_of(h, bits):
+    """The bits of the floats that integers stand for."""
+    integers = bits.view(f'i{h.size}')
+    floats = (integers.astype('f8') / 10.0 ** h.digits).astype(f'f{h.size}').view(h.unsigned)
+    escape = integers.astype(object if h.size == 8 else 'i8') - int(np.iinfo(integers.dtype).min)
+    for i, pattern in enumerate(h.escapes):
+        floats = np.where(escape == i, pattern, floats)
+    return floats
+
+
 def decode_array(h, records, finest=0):
     """The array as bits, in C order; records by (level, number)."""
     out = np.zeros(h.shape, h.unsigned)
@@ -364,13 +374,18 @@ def decode_array(h, records, finest=0):
     for tile_number, (tile_origin, tile_extent) in enumerate(boxes(h.shape, tile_edges)):
         batch, extents = h.arrange(tile_extent)
         need((COARSE, tile_number) in records, 'a coarse record is missing')
-        tile = decode_coarse(h, int(np.prod(batch, dtype=int)), extents, records[COARSE, tile_number])
+        coarse = bytearray(records[COARSE, tile_number])
+        as_floats = h.digits is not None and coarse[0] < 128
+        if h.digits is not None:
+            coarse[0] &= 127
+        tile = decode_coarse(h, int(np.prod(batch, dtype=int)), extents, bytes(coarse))
         for origin, extent in boxes(tile_extent, h.edge):
             start = [o + t for o, t in zip(origin, tile_origin)]
             number = numbers[tuple(start)]
             levels = {level: records[level, number] for level in range(3) if (level, number) in records}
             bits = decode_brick(h, tile, h.arrange(origin)[1], h.arrange(extent)[1], levels, finest)
             part = out[(..., *(slice(s, s + e) for s, e in zip(start, extent)))].transpose(order)
+            bits = floats_of(h, bits) if as_floats else bits
             part[...] = bits.reshape(part.shape)
     return out
 

@@ -14,7 +14,9 @@ ESCAPE, EXACT, SPECIAL, ZERO = 0, 1, 2, 3
 # Of each element type: its bits as an unsigned type, and what is worked on.
 TYPES = {1: ('u1', 'i4'), 2: ('u1', 'i4'), 3: ('u2', 'i4'), 4: ('u2', 'i4'), 5: ('u4', 'i8'), 6: ('u4', 'i8'),
          7: ('u8', 'i8'), 8: ('u8', 'i8'), 9: ('u2', 'i4'), 10: ('u4', 'f4'), 11: ('u8', 'f8'), 12: ('u2', 'i4')}
+DECIMALS = {13: 6, 14: 8}  # floats that are stored as integers
 SIGNED = (2, 4, 6)
+TYPE_SIZES = {6: 4, 8: 8}
 HALVES = {9: 0x7bff, 12: 0x7f7f}  # the greatest finite number
 
 
@@ -98,6 +100,12 @@ class Header:
         r = Reader(data)
         need(r.u8() == 2, 'another version')
         self.type = r.u8()
+        self.digits = None
+        if self.type in DECIMALS:
+            self.type = DECIMALS[self.type]
+            self.digits, count = r.u8(), r.u8()
+            need(self.digits <= 15 and count <= 16, 'no decimals')
+            self.escapes = np.frombuffer(r.take(count * TYPE_SIZES[self.type]), f'u{TYPE_SIZES[self.type]}')
         self.unsigned, self.work = (np.dtype(name) for name in TYPES[self.type])
         self.size = self.unsigned.itemsize
         self.real = self.work.kind == 'f'

@@ -57,6 +57,7 @@ bool write_all(const std::filesystem::path& folder) {
     sample(DType{type}, {5000}, Content::noise, kLossless);
     sample(DType{type}, {9, 7, 11}, Content::steps, kLossless);
     sample(DType{type}, {3, 70, 40}, Content::constant, kLossless);
+    sample(DType{type}, {70, 66, 3}, Content::decimals, kLossless);
   }
   for (const DType type : {DType::f32, DType::f64}) {
     for (const Content content : kContents) {

@@ -1,0 +1,246 @@
+#include "codec/decimal.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "codec/element.h"
+#include "codec/lossless.h"
+#include "codec/scan.h"
+
+namespace varve::codec {
+
+namespace {
+
+constexpr uint64_t kPieceElements = uint64_t{1} << 20;
+constexpr size_t kLook = 512;             ///< elements that tell whether a closer look is worth while
+constexpr uint64_t kLeastElements = 256;  ///< fewer are not worth a longer header
+constexpr size_t kEscapesOfLook = 4;
+constexpr size_t kRowPart = 256;  ///< elements that are converted before any is checked
+
+constexpr std::array<double, kMostDigits + 1> kPowers = {1e0, 1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                                         1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
+
+/// The float type's facts: integers up to kMost, beyond which they would be finer than the floats themselves.
+template <typename Float>
+struct Facts;
+template <>
+struct Facts<float> {
+  using Integer = int32_t;
+  static constexpr double kMost = 0x1p23;
+};
+template <>
+struct Facts<double> {
+  using Integer = int64_t;
+  static constexpr double kMost = 0x1p50;
+};
+
+template <typename Float>
+typename Facts<Float>::Integer escape_integer(size_t escape) {
+  using Integer = typename Facts<Float>::Integer;
+  return std::numeric_limits<Integer>::min() + static_cast<Integer>(escape);
+}
+
+template <typename Float>
+Float value_of(double whole, double power) {
+  return static_cast<Float>(whole / power);
+}
+
+/// Integers of a row and whether all of them stand for their elements. `x` may not be aligned.
+template <typename Float>
+bool convert_row(const std::byte* x, size_t count, double power, typename Facts<Float>::Integer* out, uint8_t* fits) {
+  using Bits = BitsOf<Float>;
+  constexpr double kWhole = 0x1.8p52;  // adding it rounds to whole numbers
+  unsigned all = 1;
+  for (size_t i = 0; i < count; ++i) {
+    Float value;
+    std::memcpy(&value, x + i * sizeof value, sizeof value);
+    const double scaled = double{value} * power;
+    const double whole = (scaled + kWhole) - kWhole;
+    const bool small = std::fabs(whole) <= Facts<Float>::kMost;
+    const double kept = small ? whole : 0.0;
+    out[i] = static_cast<typename Facts<Float>::Integer>(kept);
+    const bool good = small & (std::bit_cast<Bits>(value_of<Float>(kept + 0.0, power)) == std::bit_cast<Bits>(value));
+    fits[i] = good ? 1 : 0;
+    all &= fits[i];
+  }
+  return all != 0;
+}
+
+template <typename Float>
+uint64_t bits_at(const std::byte* x, size_t i) {
+  BitsOf<Float> bits;
+  std::memcpy(&bits, x + i * sizeof bits, sizeof bits);
+  return bits;
+}
+
+/// Calls miss(i) for elements that do not fit, until it returns false. Integers of a part at a time go to put(at, row,
+/// count).
+template <typename Float, typename Miss, typename Put>
+bool convert(const std::byte* x, size_t count, double power, const Miss& miss, const Put& put) {
+  std::array<typename Facts<Float>::Integer, kRowPart> row;
+  std::array<uint8_t, kRowPart> fits;
+  for (size_t at = 0; at < count; at += kRowPart) {
+    const size_t n = std::min(kRowPart, count - at);
+    if (!convert_row<Float>(x + at * sizeof(Float), n, power, row.data(), fits.data())) {
+      for (size_t i = 0; i < n; ++i) {
+        if (fits[i] == 0 && !miss(at + i, row[i])) {
+          return false;
+        }
+      }
+    }
+    put(at, row.data(), n);
+  }
+  return true;
+}
+
+/// The escape of a bit pattern; `add`: may be a new one. Nothing: there are too many.
+std::optional<size_t> escape_of(std::vector<uint64_t>& escapes, uint64_t bits, bool add) {
+  const auto found = std::find(escapes.begin(), escapes.end(), bits);
+  const auto at = static_cast<size_t>(found - escapes.begin());
+  if (found == escapes.end()) {
+    if (!add || escapes.size() >= kMostEscapes) {
+      return std::nullopt;
+    }
+    escapes.push_back(bits);
+  }
+  return at;
+}
+
+/// Looks for the fewest digits.
+template <typename Float>
+class Finder {
+ public:
+  explicit Finder(const ArraySpec& spec) {
+    for (const uint64_t fill : spec.fill_values) {
+      escape_of(fills_, fill & ~uint64_t{0} >> (64 - 8 * sizeof(Float)), true);
+    }
+  }
+  /// Goes on from `digits` to the first number of digits that some elements in a row need.
+  bool look(unsigned digits, const std::byte* x, size_t count) {
+    const size_t some = std::min(count, kLook);
+    const std::byte* const middle = x + (count - some) / 2 * sizeof(Float);
+    for (; digits <= kMostDigits; ++digits) {
+      decimal_ = {digits, fills_};
+      if (add(middle, some) && decimal_.escapes.size() <= fills_.size() + kEscapesOfLook) {
+        decimal_.escapes = fills_;
+        return true;
+      }
+    }
+    return false;
+  }
+  /// Whether all elements fit, or are escapes that are new or known.
+  bool add(const std::byte* x, size_t count) {
+    const auto miss = [&](size_t i, auto) {
+      return escape_of(decimal_.escapes, bits_at<Float>(x, i), true).has_value();
+    };
+    return convert<Float>(x, count, kPowers.at(decimal_.digits), miss, [](size_t, auto*, size_t) {});
+  }
+  const Decimal& found() const { return decimal_; }
+
+ private:
+  std::vector<uint64_t> fills_;
+  Decimal decimal_;
+};
+
+template <typename Float>
+Result<std::optional<Decimal>> find(const ArraySpec& spec, const ReadBox& read) {
+  Finder<Float> finder(spec);
+  if (!spec.elements.empty()) {
+    const std::byte* const all = spec.elements.data();
+    const size_t count = spec.elements.size() / sizeof(Float);
+    for (unsigned digits = 0; finder.look(digits, all, count); digits = finder.found().digits + 1) {
+      if (finder.add(all, count)) {
+        return std::optional<Decimal>(finder.found());
+      }
+    }
+    return std::optional<Decimal>();
+  }
+  bool fits = true;
+  bool first = true;
+  Bytes data;
+  VARVE_TRY(for_each_piece(spec.shape, kPieceElements, [&](const Box& box) -> Status {
+    if (fits) {
+      const uint64_t count = element_count(box.shape);
+      data.resize(count * sizeof(Float));
+      VARVE_TRY(read(box, data.data()));
+      fits = (!first || finder.look(0, data.data(), count)) && finder.add(data.data(), count);
+      first = false;
+    }
+    return {};
+  }));
+  return fits ? std::optional<Decimal>(finder.found()) : std::nullopt;
+}
+
+template <typename Float>
+bool to_integers_of(const Decimal& decimal, const std::byte* floats, size_t count, std::byte* out) {
+  std::vector<uint64_t> escapes = decimal.escapes;
+  const auto miss = [&](size_t i, auto& integer) {
+    const auto escape = escape_of(escapes, bits_at<Float>(floats, i), false);
+    integer = escape_integer<Float>(escape.value_or(0));
+    return escape.has_value();
+  };
+  return convert<Float>(floats, count, kPowers.at(decimal.digits), miss, [&](size_t at, const auto* row, size_t n) {
+    std::memcpy(out + at * sizeof(Float), row, n * sizeof(Float));
+  });
+}
+
+template <typename Float>
+void to_floats_of(const Decimal& decimal, std::byte* elements, size_t count) {
+  using Integer = typename Facts<Float>::Integer;
+  const double power = kPowers.at(decimal.digits);
+  std::array<Integer, kRowPart> row;
+  std::array<Float, kRowPart> value;
+  for (size_t at = 0; at < count; at += kRowPart) {
+    const size_t n = std::min(kRowPart, count - at);
+    std::byte* const to = elements + at * sizeof(Float);
+    std::memcpy(row.data(), to, n * sizeof(Float));
+    bool escaped = false;
+    for (size_t i = 0; i < n; ++i) {
+      value[i] = value_of<Float>(static_cast<double>(row[i]), power);
+      escaped |= row[i] < escape_integer<Float>(kMostEscapes);
+    }
+    for (size_t i = 0; i < n && escaped; ++i) {
+      if (row[i] < escape_integer<Float>(decimal.escapes.size())) {
+        const auto bits = static_cast<BitsOf<Float>>(
+            decimal.escapes[static_cast<size_t>(row[i] - std::numeric_limits<Integer>::min())]);
+        value[i] = std::bit_cast<Float>(bits);
+      }
+    }
+    std::memcpy(to, value.data(), n * sizeof(Float));
+  }
+}
+
+}  // namespace
+
+bool has_decimals(DType type) { return type == DType::f32 || type == DType::f64; }
+DType integers_of(DType type) { return type == DType::f32 ? DType::i32 : DType::i64; }
+DType floats_of(DType type) { return type == DType::i32 ? DType::f32 : DType::f64; }
+
+Result<std::optional<Decimal>> find_decimal(const ArraySpec& spec, const ReadBox& read) {
+  if (!has_decimals(spec.dtype) || element_count(spec.shape) < kLeastElements ||
+      is_constant(spec.elements, element_size(spec.dtype))) {
+    return std::optional<Decimal>();
+  }
+  return spec.dtype == DType::f32 ? find<float>(spec, read) : find<double>(spec, read);
+}
+
+bool to_integers(DType type, const Decimal& decimal, const std::byte* floats, size_t count, std::byte* out) {
+  return type == DType::f32 ? to_integers_of<float>(decimal, floats, count, out)
+                            : to_integers_of<double>(decimal, floats, count, out);
+}
+
+void to_floats(DType type, const Decimal& decimal, std::byte* elements, size_t count) {
+  if (type == DType::f32) {
+    to_floats_of<float>(decimal, elements, count);
+  } else {
+    to_floats_of<double>(decimal, elements, count);
+  }
+}
+
+uint64_t escape_bits(DType type, size_t escape) {
+  return type == DType::f32 ? std::bit_cast<uint32_t>(escape_integer<float>(escape))
+                            : std::bit_cast<uint64_t>(escape_integer<double>(escape));
+}
+
+}  // namespace varve::codec
