@@ -17,7 +17,8 @@ namespace varve::codec {
 namespace {
 
 inline constexpr size_t kVectorBytes = VARVE_VECTOR_BYTES;
-inline constexpr size_t kByteLanes = VARVE_VECTOR_BYTES < 32 ? VARVE_VECTOR_BYTES : 32;
+inline constexpr size_t kByteLanes =
+    VARVE_VECTOR_BYTES < 32 ? VARVE_VECTOR_BYTES : 32;  // NOLINT: 32 is a value of both
 
 // NOLINTBEGIN(modernize-use-using): vector types need the attribute
 typedef float VectorF32 __attribute__((vector_size(VARVE_VECTOR_BYTES)));

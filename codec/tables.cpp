@@ -393,7 +393,7 @@ Result<TableSet> TableSet::read(ByteReader& in) {
     if (!read_table(bits, table)) {
       return bad(fmt::format("frequency table {} is damaged", k));
     }
-    set.tables_.push_back(std::move(table));
+    set.tables_.push_back(table);
   }
   if (!bits.at_end()) {
     return bad("its frequency tables have bytes left over");

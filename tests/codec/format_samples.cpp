@@ -21,7 +21,7 @@ bool write_sample(const std::filesystem::path& folder, const Array& array, bool 
     return false;
   }
   std::array<Bytes, 4> decoded;
-  for (uint8_t finest = 0; finest < decoded.size(); ++finest) {
+  for (uint8_t finest = 0; finest <= kCoarseLevel; ++finest) {
     auto result = decode_all(*codec, *store, finest);
     if (!result.ok()) {
       return false;
@@ -30,7 +30,7 @@ bool write_sample(const std::filesystem::path& folder, const Array& array, bool 
   }
   ByteWriter out;
   out.put_bytes(array_file(codec->header(), decoded[0], *store));
-  for (uint8_t finest = 1; finest < decoded.size(); ++finest) {
+  for (uint8_t finest = 1; finest <= kCoarseLevel; ++finest) {
     out.put_u8(kStopped + finest);
     out.put_varint(0);
     put_framed(out, encode_bytes(decoded.at(finest)));
