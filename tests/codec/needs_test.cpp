@@ -112,8 +112,11 @@ TEST(Needs, PaddingOfNanAndInfinity) {
     for (const Bound& bound : {Bound{BoundMode::absolute, 1e-3}, Bound{BoundMode::relative, 1e-6}, Bound{}}) {
       std::vector<double> values(40 * 40 * 40, padding);
       for (size_t i = 0; i < values.size(); ++i) {
-        if (i / 1600 < 20 && i / 40 % 40 < 20 && i % 40 < 20) {
-          values[i] = std::cos(0.01 * static_cast<double>(i % 40 * (i / 1600)));
+        const size_t z = i / 1600;
+        const size_t y = i / 40 % 40;
+        const size_t x = i % 40;
+        if (z < 20 && y < 20 && x < 20) {
+          values[i] = std::cos(0.01 * static_cast<double>(x * z));
         }
       }
       SCOPED_TRACE(fmt::format("{} {}", padding, to_string(bound)));
@@ -175,7 +178,8 @@ std::pair<size_t, size_t> sizes_of_mask(std::vector<float> values, const Extents
   size_t seen = 0;
   for (float& value : values) {
     if (value == land) {
-      value = -1000.0F - 5.0F * static_cast<float>(seen++ * 40 / values.size());
+      const size_t band = seen++ * 40 / values.size();
+      value = -1000.0F - 5.0F * static_cast<float>(band);
     }
   }
   return {masked, check_round_trip(array_of(values, shape, bound))};
