@@ -283,6 +283,9 @@ Result<std::pair<fs::Entry, fs::OpenFile>> FaultyOperations::create(const fs::Ca
 
 Result<size_t> FaultyOperations::read(const fs::Caller& caller, uint64_t handle, uint64_t offset,
                                       std::span<std::byte> out) {
+  if (!injector_.armed(Seam::app)) {
+    return below_.read(caller, handle, offset, out);
+  }
   const Path path = path_of_handle(handle);
   if (!path) {
     return below_.read(caller, handle, offset, out);
@@ -293,6 +296,9 @@ Result<size_t> FaultyOperations::read(const fs::Caller& caller, uint64_t handle,
 
 Result<size_t> FaultyOperations::write(const fs::Caller& caller, uint64_t handle, uint64_t offset,
                                        std::span<const std::byte> data) {
+  if (!injector_.armed(Seam::app)) {
+    return below_.write(caller, handle, offset, data);
+  }
   const Path path = path_of_handle(handle);
   if (!path) {
     return below_.write(caller, handle, offset, data);
