@@ -180,15 +180,23 @@ class RandomAccessFile final : public rocksdb::FSRandomAccessFileOwnerWrapper {
   }
   IOStatus MultiRead(rocksdb::FSReadRequest* requests, size_t count, const IOOptions& options,
                      IODebugContext* dbg) override {
-    return place_.armed() ? FSRandomAccessFile::MultiRead(requests, count, options, dbg)
-                          : target()->MultiRead(requests, count, options, dbg);
+    if (!place_.armed()) {
+      return target()->MultiRead(requests, count, options, dbg);
+    }
+    for (rocksdb::FSReadRequest& request : std::span(requests, count)) {
+      request.status = Read(request.offset, request.len, options, &request.result, request.scratch, dbg);
+    }
+    return IOStatus::OK();
   }
   IOStatus ReadAsync(rocksdb::FSReadRequest& request, const IOOptions& options,
                      std::function<void(const rocksdb::FSReadRequest&, void*)> done, void* argument, void** handle,
                      rocksdb::IOHandleDeleter* deleter, IODebugContext* dbg) override {
-    return place_.armed()
-               ? FSRandomAccessFile::ReadAsync(request, options, std::move(done), argument, handle, deleter, dbg)
-               : target()->ReadAsync(request, options, std::move(done), argument, handle, deleter, dbg);
+    if (!place_.armed()) {
+      return target()->ReadAsync(request, options, std::move(done), argument, handle, deleter, dbg);
+    }
+    request.status = Read(request.offset, request.len, options, &request.result, request.scratch, dbg);
+    done(request, argument);
+    return IOStatus::OK();
   }
 
  private:
@@ -204,7 +212,7 @@ class WritableFile final : public rocksdb::FSWritableFileOwnerWrapper {
   using FSWritableFileOwnerWrapper::Append;
   IOStatus Append(const Slice& data, const IOOptions& options, IODebugContext* dbg) override {
     if (!place_.armed()) {
-      const IOStatus status = target()->Append(data, options, dbg);
+      IOStatus status = target()->Append(data, options, dbg);
       end_ += status.ok() ? data.size() : 0;
       return status;
     }
@@ -223,7 +231,7 @@ class WritableFile final : public rocksdb::FSWritableFileOwnerWrapper {
     return Append(data, options, dbg);
   }
   IOStatus Truncate(uint64_t size, const IOOptions& options, IODebugContext* dbg) override {
-    const IOStatus status =
+    IOStatus status =
         around(place_.injector, Op::truncate, place_.inside, [&] { return target()->Truncate(size, options, dbg); });
     end_ = status.ok() ? size : end_;
     return status;
@@ -247,7 +255,7 @@ class WritableFile final : public rocksdb::FSWritableFileOwnerWrapper {
       if (offset != file_.end_) {
         return SecondOpening::write(offset, data);
       }
-      const IOStatus status =
+      IOStatus status =
           file_.target()->Append(Slice(reinterpret_cast<const char*>(data.data()), data.size()), options_, dbg_);
       file_.end_ += status.ok() ? data.size() : 0;
       return status.ok() ? Status() : Status(from_rocksdb(status));
@@ -274,8 +282,7 @@ class FaultyFileSystem final : public rocksdb::FileSystemWrapper {
 
   IOStatus NewSequentialFile(const std::string& name, const FileOptions& options,
                              std::unique_ptr<rocksdb::FSSequentialFile>* result, IODebugContext* dbg) override {
-    const IOStatus status =
-        opening(Op::open, name, [&] { return target()->NewSequentialFile(name, options, result, dbg); });
+    IOStatus status = opening(Op::open, name, [&] { return target()->NewSequentialFile(name, options, result, dbg); });
     if (status.ok()) {
       *result = std::make_unique<SequentialFile>(std::move(*result), place(name));
     }
@@ -283,7 +290,7 @@ class FaultyFileSystem final : public rocksdb::FileSystemWrapper {
   }
   IOStatus NewRandomAccessFile(const std::string& name, const FileOptions& options,
                                std::unique_ptr<rocksdb::FSRandomAccessFile>* result, IODebugContext* dbg) override {
-    const IOStatus status =
+    IOStatus status =
         opening(Op::open, name, [&] { return target()->NewRandomAccessFile(name, options, result, dbg); });
     if (status.ok()) {
       *result = std::make_unique<RandomAccessFile>(std::move(*result), place(name));
@@ -292,8 +299,7 @@ class FaultyFileSystem final : public rocksdb::FileSystemWrapper {
   }
   IOStatus NewWritableFile(const std::string& name, const FileOptions& options,
                            std::unique_ptr<rocksdb::FSWritableFile>* result, IODebugContext* dbg) override {
-    const IOStatus status =
-        opening(Op::create, name, [&] { return target()->NewWritableFile(name, options, result, dbg); });
+    IOStatus status = opening(Op::create, name, [&] { return target()->NewWritableFile(name, options, result, dbg); });
     if (status.ok()) {
       *result = std::make_unique<WritableFile>(std::move(*result), place(name), 0);
     }
@@ -301,8 +307,7 @@ class FaultyFileSystem final : public rocksdb::FileSystemWrapper {
   }
   IOStatus ReopenWritableFile(const std::string& name, const FileOptions& options,
                               std::unique_ptr<rocksdb::FSWritableFile>* result, IODebugContext* dbg) override {
-    const IOStatus status =
-        opening(Op::open, name, [&] { return target()->ReopenWritableFile(name, options, result, dbg); });
+    IOStatus status = opening(Op::open, name, [&] { return target()->ReopenWritableFile(name, options, result, dbg); });
     if (status.ok()) {
       uint64_t size = 0;
       const IOStatus known = target()->GetFileSize(name, IOOptions(), &size, dbg);
@@ -311,7 +316,7 @@ class FaultyFileSystem final : public rocksdb::FileSystemWrapper {
     return status;
   }
   IOStatus DeleteFile(const std::string& name, const IOOptions& options, IODebugContext* dbg) override {
-    const IOStatus status = opening(Op::unlink, name, [&] { return target()->DeleteFile(name, options, dbg); });
+    IOStatus status = opening(Op::unlink, name, [&] { return target()->DeleteFile(name, options, dbg); });
     if (status.ok()) {
       injector_.removed(Seam::device, path_in_store(store_, name));
     }
@@ -319,7 +324,7 @@ class FaultyFileSystem final : public rocksdb::FileSystemWrapper {
   }
   IOStatus RenameFile(const std::string& from, const std::string& to, const IOOptions& options,
                       IODebugContext* dbg) override {
-    const IOStatus status = opening(Op::rename, from, [&] { return target()->RenameFile(from, to, options, dbg); });
+    IOStatus status = opening(Op::rename, from, [&] { return target()->RenameFile(from, to, options, dbg); });
     if (status.ok()) {
       injector_.renamed(Seam::device, path_in_store(store_, from), path_in_store(store_, to));
     }

@@ -238,7 +238,7 @@ class Walk {
       child.push_back(static_cast<char>(in.number(1)));
     }
     if (type == 0 && !in.failed()) {
-      read_object(place(in.address(offsets_)), name + "/" + child, depth + 1);
+      read_object(place(in.address(offsets_)), fmt::format("{}/{}", name, child), depth + 1);
     }
   }
 
@@ -311,7 +311,7 @@ class Walk {
       const uint64_t object = place(in.address(offsets_));
       in.skip(24);
       const std::string child = names == kNowhere ? "?" : Fields(file_, names + place_of_name, 256).text();
-      read_object(object, name + "/" + child, depth + 1);
+      read_object(object, fmt::format("{}/{}", name, child), depth + 1);
     }
   }
 

@@ -48,6 +48,11 @@ std::string text_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+std::string last_line(std::string_view text) {
+  text = text.substr(0, text.find_last_not_of('\n') + 1);
+  return std::string(text.substr(text.rfind('\n') + 1));
+}
+
 /// Regular files below a folder, by relative path; .varve is none of them.
 Result<std::vector<std::string>> files_in(const std::string& folder) {
   std::vector<std::string> found;
@@ -133,7 +138,7 @@ struct CampaignRunner::Work {
     while (text_of(control("pid")) != pid) {
       if (daemon->wait(0ms) || std::chrono::steady_clock::now() > deadline) {
         daemon.reset();
-        return Error{EIO, fmt::format("cannot mount {}: {}", store, text_of(log))};
+        return Error{EIO, fmt::format("cannot mount: {}", last_line(text_of(log)))};
       }
       std::this_thread::sleep_for(5ms);
     }
