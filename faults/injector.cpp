@@ -25,7 +25,7 @@ std::shared_ptr<Armed> Injector::current() const {
 // --- control --------------------------------------------------------------------------------------------------------
 
 /// Puts another schedule (or none) in force and waits for the operations under the old one.
-Status Injector::replace(std::shared_ptr<Armed> armed) {
+Status Injector::replace(const std::shared_ptr<Armed>& armed) {
   std::shared_ptr<Armed> old;
   {
     const std::lock_guard lock(mutex_);
@@ -374,7 +374,7 @@ Status Injector::around(const Call& call, const std::function<Status()>& pass) {
 Status Injector::fsync(const Call& call, const std::function<Status()>& pass) {
   const auto armed = current();
   bool passed = false;
-  const Status done = around(call, [&] {
+  Status done = around(call, [&] {
     passed = true;
     return pass();
   });
@@ -399,7 +399,7 @@ Status Injector::truncate(const Call& call, Medium& file, uint64_t size, const s
       write.path = call.path;
     }
   }
-  const Status done = around(call, pass);
+  Status done = around(call, pass);
   if (armed && done.ok() && armed->tracks_unsynced(call.seam)) {
     write.path = call.path;
     write.offset = std::min(size, write.old_size);

@@ -73,7 +73,7 @@ class Injector {
   struct Turn;
   static unsigned bit(Seam seam) { return 1U << static_cast<unsigned>(seam); }
   std::shared_ptr<Armed> current() const;
-  Status replace(std::shared_ptr<Armed> armed);
+  Status replace(const std::shared_ptr<Armed>& armed);
   Status carry_out_rest(Turn& turn);
   /// Writes the journal, waits, and ends a process if that is the fault.
   void before(Turn& turn);

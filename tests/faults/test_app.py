@@ -224,6 +224,20 @@ def scenario_reads(m):
     check(read_all(m.root / "victim.bin") == good, "what is stored was never touched")
 
 
+def scenario_cache(m):
+    """With the kernel's cache on, what was read badly stays so until it is disarmed."""
+    faults = Faults(m)
+    fill(m.root)
+    faults.arm({"model": "bit_flip", "path": "victim.bin", "operation": "read", "nth": 1}, page_cache="kernel")
+    first = (m.root / "victim.bin").read_bytes()
+    equal(len(changed_bits(first, OLD)), 1, "one bit")
+    equal((m.root / "victim.bin").read_bytes(), first, "the same again, from the cache")
+    with open(m.root / "victim.bin", "r+b") as file, mmap.mmap(file.fileno(), 0) as mapped:
+        equal(mapped[:], first, "files can be mapped")
+    faults.disarm()
+    equal((m.root / "victim.bin").read_bytes(), OLD, "disarming makes the kernel forget")
+
+
 def scenario_stale(m):
     """A stale read gives what stood there before the last write."""
     faults = Faults(m)
