@@ -286,6 +286,8 @@ Result<Effect> effect_of(Scene& scene) {
     case Model::retention:
       return wear_read(scene);
     case Model::dead_device:
+      effect.error = parameters.codes.empty() ? EIO : draw_errno(parameters, scene.op, scene.draw);
+      return effect;
     case Model::error:
       effect.error = draw_errno(parameters, scene.op, scene.draw);
       return effect;
