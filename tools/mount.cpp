@@ -71,6 +71,9 @@ Status serve(const MountSettings& settings, const Ready& ready) {
   if (settings.faults) {
     index_options.device = faults::faulty_device(index::posix_device(), settings.store, injector);
     index_options.file_system = faults::faulty_tables(nullptr, index::posix_device(), settings.store, injector);
+    if (!settings.fault_schedule.empty()) {
+      VARVE_TRY(injector.arm(settings.fault_schedule));
+    }
   }
   VARVE_ASSIGN(auto index, index::Index::open(settings.store, index_options));
 
@@ -130,6 +133,18 @@ Status serve_in_background(MountSettings settings) {
   });
 }
 
+Status read_schedule(const std::string& file, MountSettings& settings) {
+  if (file.empty()) {
+    return {};
+  }
+  if (!settings.faults) {
+    return Error{EINVAL, "--faults and --no-faults contradict each other"};
+  }
+  VARVE_ASSIGN(settings.fault_schedule, read_text(file));
+  const auto schedule = faults::Schedule::parse(settings.fault_schedule);
+  return schedule.ok() ? Status() : Status(schedule.error());
+}
+
 Status mount(MountSettings settings) {
   VARVE_TRY(set_log(settings));
   VARVE_TRY(check_places(settings));
@@ -148,6 +163,7 @@ void add_mount(CLI::App& app, int& status) {
     std::string cache = "512M";
     std::string workers = "0";
     bool no_faults = false;
+    std::string fault_file;
   };
   auto arguments = std::make_shared<Arguments>();
   CLI::App* command =
@@ -166,6 +182,7 @@ void add_mount(CLI::App& app, int& status) {
   command->add_option(
       "-o", arguments->lists,
       "Options as of mount(8): ro, noatime, nodev, allow_other, nofaults, cache=SIZE, workers=N, log=FILE, ...");
+  command->add_option("--faults", arguments->fault_file, "Arm this schedule before the store is opened (varve faults)");
   command->add_flag("--no-faults", arguments->no_faults, "Faults cannot be armed on this mount (see varve faults)");
   command->add_option("--workers", arguments->workers, "Threads that encode and decode; 0: one a core");
   command->add_option("--cache", arguments->cache, "Memory for decoded data: 512M, 2G, ...");
@@ -181,6 +198,10 @@ void add_mount(CLI::App& app, int& status) {
       }
     }
     arguments->settings.faults = arguments->settings.faults && !arguments->no_faults;
+    if (const Status read = read_schedule(arguments->fault_file, arguments->settings); !read.ok()) {
+      status = fail(read.error());
+      return;
+    }
     status = finish(mount(arguments->settings));
   });
 }

@@ -15,8 +15,9 @@ struct MountSettings {
   bool foreground = false;
   bool read_only = false;
   bool allow_other = false;
-  bool faults = true;    ///< false: no fault can be armed
-  unsigned workers = 0;  ///< 0: one a core
+  bool faults = true;          ///< false: no fault can be armed
+  std::string fault_schedule;  ///< TOML, armed before the store is opened; empty: none
+  unsigned workers = 0;        ///< 0: one a core
   uint64_t cache_bytes = uint64_t{512} << 20;
   std::string log_file;  ///< empty: standard error in the foreground, else STORE/varve.log
   std::string log_level = "info";

@@ -4,7 +4,7 @@
 import os
 import signal
 
-from faulty import Faults, attempt, mounted, noise  # isort: skip: it finds mounted
+from faulty import Faults, attempt, mounted, noise, schedule  # isort: skip: it finds mounted
 import numpy as np
 from mounted import Failure, check, equal, run
 
@@ -139,6 +139,31 @@ def scenario_full(m):
         (m.root / "big").write_bytes(content)
         run(mounted.BINARY, "sync", m.root)
         check((m.root / "big").read_bytes() == content, "afterwards all works")
+
+
+def scenario_opening(m):
+    """Faults while a store is opened: the mount says what is wrong and leaves nothing, or serves what is right."""
+    content = noise("opening", 400_000)
+    (m.root / "x").write_bytes(content)
+    m.stop()
+    path = m.folder / "schedule.toml"
+    for rule, opens in ((device("errno", operation="read", kind="manifest"), False),
+                        (device("bit_flip", operation="read", kind="manifest", count=64, scattered=True), False),
+                        (device("delay", operation="read", milliseconds=1), True),
+                        (device("short_read", operation="read", bytes=3, every=2), True)):
+        path.write_text(schedule(rule))
+        if opens:
+            m.start("--faults", path)
+            equal((m.root / "x").read_bytes(), content, f"{rule['model']}: it opens and reads")
+            check(len(Faults(m).journal()) > 0, "though it happened")
+            m.stop()
+        else:
+            done = run(mounted.BINARY, "mount", "-f", "--faults", path, m.store, m.root, status=2, timeout=60)
+            check(not os.path.ismount(m.root) and len(done.stderr) > 40, f"{rule['model']}: {done.stderr.splitlines()[-1]}")
+    m.start()
+    equal((m.root / "x").read_bytes(), content, "afterwards all is there")
+    done = run(mounted.BINARY, "mount", "-f", "--no-faults", "--faults", path, m.store, m.root, status=2)
+    check("contradict" in done.stderr, "with --no-faults it is refused")
 
 
 def scenario_kinds(m):
