@@ -155,7 +155,7 @@ Store read_store(ByteReader& in) {
 void decode_brick(const ArrayCodec& codec, uint64_t brick, const CoarseGrid& coarse, const Store& store) {
   std::array<std::optional<std::span<const std::byte>>, 3> levels;
   uint64_t stored = 0;
-  for (uint8_t level = 0; level < levels.size(); ++level) {
+  for (uint8_t level = 0; level < kCoarseLevel; ++level) {
     if (const auto found = store.find({level, brick}); found != store.end()) {
       levels.at(level) = found->second;
       stored += found->second.size();
