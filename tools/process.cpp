@@ -63,6 +63,7 @@ Result<Child> Child::start(const Program& program) {
   settings.start_in(program.directory);
   std::vector<std::string> copy = program.words;
   std::vector<char*> words;
+  words.reserve(copy.size() + 1);
   for (std::string& word : copy) {
     words.push_back(word.data());
   }

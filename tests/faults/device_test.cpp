@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <random>
+#include <thread>
 
 #include "faults/faulty_tables.h"
 
@@ -409,6 +410,45 @@ TEST_P(DeviceSeam, KindsTellFilesApart) {
   arm(fmt::format("[[fault]]\nseam = \"device\"\nmodel = \"dropped_write\"\nkind = \"{}\"\n", mine));
   EXPECT_TRUE(port_->write_all(data_));
   EXPECT_EQ(stored(), port_->old());
+}
+
+TEST_P(DeviceSeam, ArmingWhileThreadsWrite) {
+  if (GetParam() == "table") {
+    return;  // it has one file
+  }
+  const auto device = faulty_device(index::posix_device(), store_, *injector_);
+  std::atomic<int> going{4};
+  std::vector<std::thread> threads;
+  for (int number = 0; number < 4; ++number) {
+    threads.emplace_back([&, number] {
+      const std::string path = fmt::format("{}/packs/{}.pack", store_, 10 + number);
+      for (int turn = 0; turn < 30; ++turn) {
+        const auto file = device->open(path, index::Device::Mode::create);
+        ASSERT_TRUE(file.ok());
+        EXPECT_TRUE((*file)->write(0, data_).ok());
+        EXPECT_TRUE((*file)->sync().ok());
+        Content found(kAll);
+        EXPECT_TRUE((*file)->read(0, found).ok());
+        EXPECT_TRUE(number == 0 || found == data_) << "a file that is no target";
+      }
+      --going;
+    });
+  }
+  int turns = 0;
+  while (going > 0) {
+    arm("[[fault]]\nseam = \"device\"\nmodel = \"bit_flip\"\npath = \"packs/10.pack\"\nprobability = 0.5\n"
+        "[[fault]]\nseam = \"device\"\nmodel = \"delay\"\npath = \"packs/11.pack\"\nmilliseconds = 2\n"
+        "[[fault]]\nseam = \"device\"\nmodel = \"unserializable_write\"\npath = \"packs/10.pack\"\nevery = 3\n"
+        "[[fault]]\nseam = \"device\"\nmodel = \"power_cut\"\npath = \"elsewhere\"\n");
+    injector_->mark("somewhere");
+    static_cast<void>(injector_->status());
+    injector_->disarm();
+    ++turns;
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  EXPECT_GT(turns, 1);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seams, DeviceSeam, testing::Values("pack", "table"),
