@@ -166,7 +166,7 @@ class DeviceSeam : public testing::TestWithParam<std::string> {
     EXPECT_EQ(port_->write_all(data_), success) << model;
     const auto journal = injector_->journal();
     injector_->disarm();
-    const Content content = stored();
+    Content content = stored();
     port_->reset();
     const Status replay = injector_->replay(*journal);
     EXPECT_TRUE(replay.ok()) << model << ": " << replay.error().text;
@@ -419,6 +419,7 @@ TEST_P(DeviceSeam, ArmingWhileThreadsWrite) {
   const auto device = faulty_device(index::posix_device(), store_, *injector_);
   std::atomic<int> going{4};
   std::vector<std::thread> threads;
+  threads.reserve(4);
   for (int number = 0; number < 4; ++number) {
     threads.emplace_back([&, number] {
       const std::string path = fmt::format("{}/packs/{}.pack", store_, 10 + number);
