@@ -52,22 +52,6 @@ class PendingSink : public RecordSink {
   Histogram histogram_;
 };
 
-/// A tile's elements: in place where they lie together, else copied into `memory`.
-const std::byte* tile_of_array(const Geometry& geometry, uint64_t tile, const std::byte* array, size_t size,
-                               Bytes& memory) {
-  const Box box = geometry.tile_box(tile);
-  if (box.shape.empty()) {
-    return array;
-  }
-  if (std::equal(box.shape.begin() + 1, box.shape.end(), geometry.shape.begin() + 1)) {
-    const uint64_t slice = element_count(box.shape) / box.shape[0];
-    return array + box.origin[0] * slice * size;
-  }
-  memory.resize(element_count(box.shape) * size);
-  copy_box(geometry.shape, array, box, size, memory.data());
-  return memory.data();
-}
-
 /// Small arrays: tables cost something, so elements may be smaller.
 bool elements_are_smaller(const Plan& plan, const std::byte* array, size_t coded) {
   const Settings& settings = plan.settings;
@@ -83,7 +67,7 @@ bool elements_are_smaller(const Plan& plan, const std::byte* array, size_t coded
   size_t stored = write_header(plain).size();
   Bytes memory;
   for (uint64_t tile = 0; tile < plain.geometry.tile_count(); ++tile) {
-    stored += elements_size(plain, tile, tile_of_array(plain.geometry, tile, array, size, memory));
+    stored += elements_size(plain, tile, tile_elements(plain.geometry, tile, array, size, memory));
   }
   return stored < coded;
 }
@@ -99,7 +83,7 @@ Result<WholeArray> encode_whole(Plan plan) {
     PendingSink sink;
     std::vector<size_t> ends;
     for (uint64_t tile = 0; tile < tiles; ++tile) {
-      encode_records(settings, tile, tile_of_array(settings.geometry, tile, array, size, memory), false, {}, sink);
+      encode_records(settings, tile, tile_elements(settings.geometry, tile, array, size, memory), false, {}, sink);
       ends.push_back(sink.size());
     }
     settings.tables = TableSet::build(sink.histogram(), true);
@@ -119,15 +103,14 @@ Result<WholeArray> encode_whole(Plan plan) {
     }
     out.tiles.clear();
     if (good || settings.scheme != Scheme::codes) {
-      settings.scheme = Scheme::elements;
+      settings.make_lossless(Scheme::elements);
       settings.geometry = Geometry::make(settings.geometry.shape, plan.plain_axes);
-      settings.absolute_bound = settings.quantum = 0;
       settings.tables = TableSet();
     }
   }
   for (uint64_t tile = 0; tile < settings.geometry.tile_count(); ++tile) {
     VARVE_ASSIGN(auto records,
-                 encode_tile(settings, tile, tile_of_array(settings.geometry, tile, array, size, memory), false));
+                 encode_tile(settings, tile, tile_elements(settings.geometry, tile, array, size, memory), false));
     out.tiles.push_back(std::move(records));
   }
   out.settings = std::move(settings);
@@ -146,7 +129,7 @@ Status sample_tables(Settings& settings, const ReadBox& read, std::span<const st
   for (uint64_t tile = tile_step / 2; tile < tiles; tile += tile_step) {
     const size_t size = element_size(settings.dtype);
     if (!elements.empty()) {
-      tally_tile(settings, tile, tile_of_array(geometry, tile, elements.data(), size, data), brick_step, tally);
+      tally_tile(settings, tile, tile_elements(geometry, tile, elements.data(), size, data), brick_step, tally);
       continue;
     }
     const Box box = geometry.tile_box(tile);

@@ -183,7 +183,8 @@ ResolvedBound by_rounding(DType type, unsigned bits, double most) {
     return out;
   }
   out.mapping = {MappingKind::rounded, static_cast<uint8_t>(bits), 0};
-  out.absolute_bound = std::ldexp(1.0, std::ilogb(most) - static_cast<int>(bits) - 1);
+  const int least = type == DType::f16 ? -14 : type == DType::f64 ? -1022 : -126;  // subnormals have its steps
+  out.absolute_bound = std::ldexp(1.0, std::max(std::ilogb(most), least) - static_cast<int>(bits) - 1);
   out.zero_is_special = true;
   WorkDomain domain;
   domain.wide = element_size(type) > 2;
@@ -253,7 +254,7 @@ BoundLimits ratio_limits(DType type, const ValueRange& range) {
     return {};
   }
   const double low = is_float(type) ? unit_of(most, mantissa_bits(type)) / 2 : 1;
-  return {std::min(low, high), high};
+  return {std::min(std::max(low, std::numeric_limits<double>::denorm_min()), high), high};
 }
 
 RatioBound find_ratio_bound(double ratio, const BoundLimits& limits, const std::function<double(double)>& ratio_of) {
@@ -268,6 +269,9 @@ RatioBound find_ratio_bound(double ratio, const BoundLimits& limits, const std::
   best.reached = best.ratio >= ratio;
   while (best.reached && best.bound > low * 1.01) {
     const double middle = std::sqrt(low) * std::sqrt(best.bound);
+    if (!(middle > low && middle < best.bound)) {
+      break;  // subnormal: there is nothing between
+    }
     const double here = ratio_of(middle);
     if (here >= ratio) {
       best = {middle, here, true};

@@ -145,7 +145,7 @@ class Decoder {
 
   Status check_open(std::span<const std::byte> record, size_t points) {
     RecordReader& reader = work_.reader;
-    VARVE_TRY(reader.open(record, points, coding_.size, coding_.specials.size()));
+    VARVE_TRY(reader.open(record, points, coding_.size, settings_.specials.size()));
     if (settings_.tables.empty() && (reader.method() == Method::tokens || reader.method() == Method::zero)) {
       return Error{EBADMSG, "record is damaged: it needs frequency tables, and its array has none; restore it"};
     }
@@ -215,7 +215,9 @@ class Decoder {
     if (tokens != nullptr) {
       read_lists(tokens, dims, c, level, 0);
     }
-    DecodeJob<W> job = make_job(tokens, level);
+    // Tokens of a preview tell what is special, and nothing else: as codes 0 they would cut predictions to the width of
+    // integers, so that what overshoots would wrap around.
+    DecodeJob<W> job = make_job(preview_ && !lossy_ ? nullptr : tokens, level);
     step.describe(c, job);
     run(job);
     const Method method = work_.reader.method();
@@ -265,7 +267,7 @@ class Decoder {
     codes_ = nullptr;
     const size_t count = dims.count();
     // Which points are special is marked; only those that are not the first special value need more.
-    const auto plain = static_cast<uint8_t>(coding_.specials.size() == 1 ? kTokenSpecial : kTokenZero);
+    const auto plain = static_cast<uint8_t>(settings_.specials.size() == 1 ? kTokenSpecial : kTokenZero);
     if (!kernels().any_outside(tokens, count, plain, kFirstWideToken)) {
       return;
     }
@@ -291,9 +293,9 @@ class Decoder {
         const std::byte* element = reader.exact();
         std::memcpy(&bits, element, coding_.size);
         W value{};
-        load_row<W>(coding_.type, element, 1, 1, &value);
+        coding_.load(element, 1, 1, &value);
         const bool special = elements && coding_.is_special(value);
-        if ((special && bits != settings_.first_special()) || (!special && !Coding<W>::is_finite(value))) {
+        if (special ? bits != settings_.first_special() : !coding_.stores_as(value, bits)) {
           work_.patches.push_back({index_of(i, dims, c, level, item), bits});
         }
         if (special) {
@@ -325,7 +327,8 @@ class Decoder {
     const size_t between = (size_t{1} << std::min(finest, kCoarseLevel)) - 1;  // bits of points below
     const Kernels& set = kernels();
     const size_t m = dims_.n[2];
-    const bool in_place = kIsReal<W> && layout.stride[2] == 1 && reinterpret_cast<uintptr_t>(out) % alignof(W) == 0;
+    const bool in_place =
+        kIsReal<W> && !coding_.mapped && layout.stride[2] == 1 && reinterpret_cast<uintptr_t>(out) % alignof(W) == 0;
     W* row = work_.row.reserve(m + kSlackBytes);
     for_each_row(dims_, [&](size_t item, size_t z, size_t y) {
       const unsigned c = static_cast<unsigned>((z & 1U) << 2 | (y & 1U) << 1);
@@ -335,13 +338,6 @@ class Decoder {
       W* target = in_place ? reinterpret_cast<W*>(to) : row;
       typed<W>(set).interleave(even.value + even.strides.at(item, z / 2, y / 2),
                                odd.value + odd.strides.at(item, z / 2, y / 2), m, target);
-      if (even.special != nullptr) {
-        put_specials(even.special + even.strides.at(item, z / 2, y / 2),
-                     odd.special + odd.strides.at(item, z / 2, y / 2), m, target);
-      }
-      if (in_place) {
-        return;
-      }
       if (finest > 0 && !kIsReal<W>) {
         for (size_t x = 0; x < m; ++x) {
           if (((x | y | z) & between) != 0) {  // points that were decoded may be NaN or infinite halves
@@ -349,18 +345,15 @@ class Decoder {
           }
         }
       }
-      store_row<W>(coding_.type, row, m, to, layout.stride[2]);
+      const uint8_t* marks = nullptr;
+      if (even.special != nullptr) {
+        uint8_t* both = work_.marks.reserve(m + kSlackBytes);
+        set.interleave8(even.special + even.strides.at(item, z / 2, y / 2),
+                        odd.special + odd.strides.at(item, z / 2, y / 2), m, both);
+        marks = both;
+      }
+      store_points(coding_, target, marks, m, in_place ? nullptr : to, layout.stride[2]);
     });
-  }
-
-  /// The first special value where points of a row are marked.
-  void put_specials(const uint8_t* even, const uint8_t* odd, size_t m, W* row) {
-    uint8_t* marks = work_.marks.reserve(m + kSlackBytes);
-    kernels().interleave8(even, odd, m, marks);
-    const W special = coding_.specials[0];
-    for (size_t i = 0; i < m; ++i) {
-      row[i] = marks[i] != 0 ? special : row[i];
-    }
   }
 
   static Workspace<W>& workspace() {
@@ -437,11 +430,9 @@ void copy_from_grid(const Coding<W>& coding, const CoarsePoints<W>& from, const 
     const auto& n = from.dims.n;
     const size_t at = ((item * n[0] + origin[0] + z) * n[1] + origin[1] + y) * n[2] + origin[2];
     std::memcpy(row.data(), from.value + at * sizeof(W), row.size() * sizeof(W));
-    for (size_t i = 0; from.special != nullptr && i < row.size(); ++i) {
-      row[i] = from.special[at + i] != 0 ? coding.specials[0] : row[i];
-    }
     std::byte* to = out + (layout.batch_offset[item] + z * layout.stride[0] + y * layout.stride[1]) * size;
-    store_row<W>(coding.type, row.data(), row.size(), to, layout.stride[2]);
+    store_points(coding, row.data(), from.special != nullptr ? from.special + at : nullptr, row.size(), to,
+                 layout.stride[2]);
   });
 }
 
@@ -464,15 +455,14 @@ template <typename W>
 void put_coarse_points(const Coding<W>& coding, const Plane<W>& window, unsigned shift, const Layout& layout,
                        std::byte* out) {
   const size_t size = coding.size;
-  for_each_row(coarsen(layout.dims, shift), [&](size_t item, size_t z, size_t y) {
+  const Dims coarse = coarsen(layout.dims, shift);
+  std::vector<W> row(coarse.n[2]);
+  for_each_row(coarse, [&](size_t item, size_t z, size_t y) {
     const ptrdiff_t at = window.strides.at(item, z, y);
     std::byte* to = out + (layout.batch_offset[item] + ((z * layout.stride[0] + y * layout.stride[1]) << shift)) * size;
     const size_t step = layout.stride[2] << shift;
-    for (size_t x = 0; x << shift < layout.dims.n[2]; ++x) {
-      const bool special = window.special != nullptr && window.special[at + static_cast<ptrdiff_t>(x)] != 0;
-      const W value = special ? coding.specials[0] : window.value[at + static_cast<ptrdiff_t>(x)];
-      store_row<W>(coding.type, &value, 1, to + x * step * size, 1);
-    }
+    std::memcpy(row.data(), window.value + at, row.size() * sizeof(W));
+    store_points(coding, row.data(), window.special != nullptr ? window.special + at : nullptr, row.size(), to, step);
   });
 }
 
@@ -522,7 +512,7 @@ Result<CoarseGrid> decode_coarse(const Settings& settings, uint64_t tile, std::s
   const Geometry& geometry = settings.geometry;
   const Dims dims = geometry.dims_of(geometry.tile_box(tile));
   const Dims grid = coarsen(dims, geometry.coarse_shift);
-  return with_work_type(settings.dtype, [&](auto zero) -> Result<CoarseGrid> {
+  return with_work_type(settings, [&](auto zero) -> Result<CoarseGrid> {
     using W = decltype(zero);
     Decoder<W> decoder(settings, dims);
     VARVE_ASSIGN(const Plane<W> plane, decoder.coarse(record, geometry.coarse_shift));
@@ -558,7 +548,7 @@ Status decode_brick(const Settings& settings, uint64_t brick, std::span<const st
   const Layout layout = geometry.layout(box, box);
   const auto origin = coarse_origin(geometry, box, tile);
   const size_t size = element_size(settings.dtype);
-  return with_work_type(settings.dtype, [&](auto zero) -> Status {
+  return with_work_type(settings, [&](auto zero) -> Status {
     using W = decltype(zero);
     const GridParts parts{grid.count(), sizeof(W), !settings.specials.empty()};
     if (coarse.size() < parts.patches() || (coarse.size() - parts.patches()) % sizeof(Patch) != 0) {

@@ -112,6 +112,7 @@ CodecInfo ArrayCodec::info() const {
   info.bound = from.bound;
   info.absolute_bound = from.absolute_bound;
   info.bound_exceeds_range = from.bound_exceeds_range;
+  info.why = from.why;
   info.min = from.min;
   info.max = from.max;
   const std::string floats = from.decimal ? fmt::format("decimal, {} digits; ", from.decimal->digits) : "";
@@ -123,9 +124,16 @@ CodecInfo ArrayCodec::info() const {
   for (const uint8_t axis : from.geometry.predicted) {
     axes += fmt::format("{}{}", axes.empty() ? "" : ",", axis);
   }
-  info.method =
-      floats + fmt::format("{}, {} along axes {}, {} tables", from.scheme == Scheme::codes ? "quantized" : "exact",
-                           from.cubic ? "cubic" : "linear", axes, from.tables.size());
+  std::string how = "exact";
+  if (from.scheme == Scheme::codes) {
+    constexpr std::array<std::string_view, 3> kMappings = {"values", "orders", "rounded"};
+    info.mapping = kMappings.at(static_cast<size_t>(from.mapping.kind));
+    how = from.mapping.kind == MappingKind::values   ? "quantized"
+          : from.mapping.kind == MappingKind::orders ? "quantized in relative steps"
+                                                     : fmt::format("rounded to {} bits", from.mapping.kept_bits);
+  }
+  info.method = floats + fmt::format("{}, {} along axes {}, {} tables", how, from.cubic ? "cubic" : "linear", axes,
+                                     from.tables.size());
   return info;
 }
 

@@ -20,7 +20,7 @@ namespace varve::codec {
 struct ArraySpec {
   DType dtype = DType::u8;
   Extents shape;  ///< C order, slowest first; give a Fortran-order array with its shape reversed
-  Bound bound;    ///< applies to f32 and f64 alone; other types are always lossless
+  Bound bound;
   /// Bit patterns (host byte order, zero-extended) of declared missing values: they come back bit for bit and do not
   /// count in the range of a relative bound.
   std::vector<uint64_t> fill_values;
@@ -44,10 +44,12 @@ struct CoarseGrid {
 /// Facts for `varve stat`.
 struct CodecInfo {
   Bound bound;                ///< as asked for
-  double absolute_bound = 0;  ///< what each element keeps; 0: lossless
+  double absolute_bound = 0;  ///< what each element keeps (pwrel and bits: the largest); 0: lossless
   bool bound_exceeds_range = false;
   double min = 0, max = 0;  ///< over finite, non-fill elements; meaningful if absolute_bound was derived or is > 0
   std::string method;       ///< e.g. "interp zyx cubic", for people
+  std::string mapping;      ///< what is quantized: "values", "orders" (relative steps), "rounded" values; else empty
+  std::string why;  ///< after plan() alone: why the bound is not applied or not as asked for, as a sentence's end
 };
 
 struct EncodedArray;

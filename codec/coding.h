@@ -7,14 +7,63 @@
 
 namespace varve::codec {
 
-/// Settings in the work type W.
+/// Settings in the work type W, and the way between elements and points.
 template <typename W>
 struct Coding {
   explicit Coding(const Settings& from)
-      : settings(&from), type(from.dtype), size(element_size(from.dtype)), range(range_of<W>(from.dtype)) {
+      : settings(&from),
+        type(from.dtype),
+        size(element_size(from.dtype)),
+        range(range_of<W>(from.dtype)),
+        mapped(from.is_mapped()) {
+    if (mapped) {
+      specials.resize(from.specials.empty() ? 0 : 1, marker());
+      return;
+    }
     for (const uint64_t bits : from.specials) {
       specials.push_back(from_bits<W>(from.dtype, bits));
     }
+  }
+  /// out[i] = the point of element i * stride of p, unaligned.
+  void load(const std::byte* p, size_t stride, size_t m, W* out) const {
+    if constexpr (kIsReal<W>) {
+      if (mapped) {
+        load_mapped<W>(type, settings->mapping, p, stride, m, out);
+        for_specials_in(p, stride, m, [&](size_t i) { out[i] = marker(); });
+        return;
+      }
+    }
+    load_row<W>(type, p, stride, m, out);
+  }
+  /// Element i * stride of p = what point v[i] decodes to, but for those that are special or kept exactly.
+  void store(const W* v, size_t m, std::byte* p, size_t stride) const {
+    if constexpr (kIsReal<W>) {
+      if (mapped) {
+        store_mapped<W>(type, settings->mapping, v, m, p, stride);
+        return;
+      }
+    }
+    store_row<W>(type, v, m, p, stride);
+  }
+  /// bad[i] = 1 where mapped point v[i] would be stored as one of the special values.
+  void mark_stored_specials(const W* v, size_t m, uint8_t* bad) const {
+    std::array<std::byte, 8 * kRowPart> stored;
+    for (size_t at = 0; at < m && !specials.empty(); at += kRowPart) {
+      const size_t n = std::min(kRowPart, m - at);
+      store(v + at, n, stored.data(), 1);
+      for_specials_in(stored.data(), 1, n, [&](size_t i) { bad[at + i] = 1; });
+    }
+  }
+  /// Whether a point that was loaded is stored as the element that it came from.
+  bool stores_as(W value, uint64_t bits) const {
+    if (!is_finite(value)) {
+      return false;
+    }
+    uint64_t stored = 0;
+    if (mapped) {
+      store(&value, 1, reinterpret_cast<std::byte*>(&stored), 1);
+    }
+    return !mapped || stored == bits;
   }
   static bool is_finite(W value) {
     if constexpr (kIsReal<W>) {
@@ -25,17 +74,16 @@ struct Coding {
   }
   bool has_specials() const { return !specials.empty(); }
   W quantum(unsigned level) const { return static_cast<W>(settings->quantum * level_scale(settings->schedule, level)); }
-  /// Index in the table of specials, or -1.
-  int special_index(W value) const {
-    for (size_t i = 0; i < specials.size(); ++i) {
-      if (same_bits(specials[i], value)) {
-        return static_cast<int>(i);
-      }
-    }
-    return -1;
+  /// The number of an element, which is one, in the array's list of special values.
+  uint8_t special_index(uint64_t bits) const {
+    const auto& all = settings->specials;
+    return static_cast<uint8_t>(std::find(all.begin(), all.end(), bits) - all.begin());
   }
   /// Points whose element is stored in records of elements, but which predict nothing.
-  bool is_special(W value) const { return !is_finite(value) || special_index(value) >= 0; }
+  bool is_special(W value) const {
+    return !is_finite(value) ||
+           std::any_of(specials.begin(), specials.end(), [&](W special) { return same_bits(special, value); });
+  }
   IntegerWidth width() const {
     return kIsReal<W> ? IntegerWidth()
                       : IntegerWidth{static_cast<unsigned>(8 * sizeof(W)) - range.width, range.is_signed};
@@ -45,8 +93,51 @@ struct Coding {
   DType type;
   size_t size;
   ElementRange<W> range;
-  std::vector<W> specials;
+  bool mapped;
+  std::vector<W> specials;  ///< as points: one marker for all where elements are mapped
+
+ private:
+  /// A NaN that no element maps to: stands for special elements.
+  static W marker() { return std::bit_cast<W>(static_cast<BitsOf<W>>(~BitsOf<W>{0} >> 1)); }
+  /// Calls f(i) for the elements of a row that are special.
+  template <typename F>
+  void for_specials_in(const std::byte* p, size_t stride, size_t m, F&& f) const {
+    with_element(type, [&](auto element) {
+      using Bits = typename decltype(element)::Bits;
+      for (const uint64_t bits : settings->specials) {
+        for (size_t i = 0; i < m; ++i) {
+          if (load_as<Bits>(p + i * stride * sizeof(Bits)) == static_cast<Bits>(bits)) {
+            f(i);
+          }
+        }
+      }
+    });
+  }
 };
+
+/// Writes a row of points as elements, every `stride`th: the first special value where `marks` (null: nowhere) says so.
+/// `to` null: the points are elements and in place.
+template <typename W>
+void store_points(const Coding<W>& coding, W* row, const uint8_t* marks, size_t m, std::byte* to, size_t stride) {
+  if (marks != nullptr && !coding.mapped) {
+    const W special = coding.specials[0];
+    for (size_t i = 0; i < m; ++i) {
+      row[i] = marks[i] != 0 ? special : row[i];
+    }
+  }
+  if (to == nullptr) {
+    return;
+  }
+  coding.store(row, m, to, stride);
+  if (marks != nullptr && coding.mapped) {
+    const uint64_t special = coding.settings->first_special();
+    for (size_t i = 0; i < m; ++i) {
+      if (marks[i] != 0) {
+        std::memcpy(to + i * stride * coding.size, &special, coding.size);
+      }
+    }
+  }
+}
 
 /// Levels above the coarsest shift: the stride 2^top reaches past every axis, so that anchors alone are left.
 inline unsigned top_level(const Dims& dims) {

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "codec/coding.h"
+
 namespace varve::codec {
 
 namespace {
@@ -52,9 +54,9 @@ template <typename W>
 class Sampler {
  public:
   Sampler(const Settings& settings, const Region<W>& region, const Axes& axes)
-      : region_(region), axes_(axes), noise_(settings.scheme == Scheme::codes ? settings.absolute_bound : 0) {
-    for (const uint64_t bits : settings.specials) {
-      specials_.push_back(static_cast<double>(from_bits<W>(settings.dtype, bits)));
+      : region_(region), axes_(axes), noise_(settings.scheme == Scheme::codes ? settings.work_bound : 0) {
+    for (const W special : Coding<W>(settings).specials) {
+      specials_.push_back(static_cast<double>(special));
     }
   }
 

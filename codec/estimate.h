@@ -5,7 +5,7 @@
 
 namespace varve::codec {
 
-/// A part of an array: its elements in the work type, C order.
+/// A part of an array: its points (see Coding), C order.
 template <typename W>
 struct Region {
   Box box;

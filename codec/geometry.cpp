@@ -264,4 +264,19 @@ void copy_box(const Extents& shape, const std::byte* array, const Box& box, size
   }
 }
 
+const std::byte* tile_elements(const Geometry& geometry, uint64_t tile, const std::byte* array, size_t size,
+                               Bytes& memory) {
+  const Box box = geometry.tile_box(tile);
+  if (box.shape.empty()) {
+    return array;
+  }
+  if (std::equal(box.shape.begin() + 1, box.shape.end(), geometry.shape.begin() + 1)) {
+    const uint64_t slice = element_count(box.shape) / box.shape[0];
+    return array + box.origin[0] * slice * size;
+  }
+  memory.resize(element_count(box.shape) * size);
+  copy_box(geometry.shape, array, box, size, memory.data());
+  return memory.data();
+}
+
 }  // namespace varve::codec

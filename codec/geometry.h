@@ -58,6 +58,10 @@ struct Geometry {
 /// Copies the elements of `box` from an array of `shape` in C order; `size`: bytes of an element.
 void copy_box(const Extents& shape, const std::byte* array, const Box& box, size_t size, std::byte* out);
 
+/// The elements of a tile of such an array: in place where they lie together, else copied into `memory`.
+const std::byte* tile_elements(const Geometry& geometry, uint64_t tile, const std::byte* array, size_t size,
+                               Bytes& memory);
+
 /// Every 2^shift-th point of `dims`.
 inline Dims coarsen(const Dims& dims, unsigned shift) {
   Dims out = dims;

@@ -21,6 +21,14 @@ constexpr unsigned kExceeds = 8;
 constexpr unsigned kTiny = 16;
 constexpr unsigned kHasRange = 32;
 constexpr unsigned kFinerCoarse = 64;
+constexpr unsigned kMoreFlags = 128;
+
+// The second byte of flags.
+constexpr unsigned kMapped = 1;
+constexpr unsigned kSecondBound = 2;
+
+/// Those that headers without a second byte of flags can have.
+constexpr unsigned kFirstModes = 3;
 
 Error bad(std::string_view what) {
   return {EBADMSG, fmt::format("header of an array: {}; restore it from a copy", what)};
@@ -76,11 +84,47 @@ Status read_geometry(ByteReader& in, Geometry& geometry) {
   return geometry.check();
 }
 
+unsigned more_flags_of(const Settings& settings) {
+  return (settings.is_mapped() ? kMapped : 0U) |
+         (settings.bound.mode == BoundMode::absolute_and_relative ? kSecondBound : 0U);
+}
+
+bool is_number(double value) { return std::isfinite(value) && value >= 0; }
+
+/// What scheme codes needs, and whether it is possible.
+Status read_codes(ByteReader& in, bool mapped, Settings& made) {
+  made.absolute_bound = in.get_f64();
+  made.quantum = in.get_f64();
+  made.work_bound = made.absolute_bound;
+  made.mapping.tolerance = made.absolute_bound;
+  if (mapped) {
+    made.mapping.kind = static_cast<MappingKind>(in.get_u8());
+    made.mapping.kept_bits = in.get_u8();
+    made.mapping.tolerance = in.get_f64();
+    made.work_bound = in.get_f64();
+  }
+  for (const double value : {made.absolute_bound, made.quantum, made.work_bound}) {
+    if (!is_number(value) || value == 0) {
+      return bad("its bound or quantum is not a positive number");
+    }
+  }
+  if (made.decimal.has_value() || !is_valid(made.dtype, made.mapping) || !is_number(made.mapping.tolerance) ||
+      is_identity(made.dtype, made.mapping) == mapped) {
+    return bad("its mapping is none that its element type takes");
+  }
+  if (!has_wide_work(made.dtype, made.mapping) && made.quantum > double{std::numeric_limits<float>::max()}) {
+    return bad("its quantum is beyond the work type's range");
+  }
+  return {};
+}
+
 }  // namespace
 
 Bytes write_header(const Settings& settings) {
   const Geometry& geometry = settings.geometry;
   const bool has_range = settings.bound.mode != BoundMode::lossless;
+  const unsigned more = more_flags_of(settings);
+  const bool has_more = more != 0 || static_cast<unsigned>(settings.bound.mode) >= kFirstModes;
   ByteWriter out;
   out.put_u8(kVersion);
   if (settings.decimal.has_value()) {
@@ -96,8 +140,11 @@ Bytes write_header(const Settings& settings) {
   out.put_u8(static_cast<uint8_t>(static_cast<unsigned>(settings.scheme) | (settings.cubic ? 0U : kLinear) |
                                   (settings.bound_exceeds_range ? kExceeds : 0U) |
                                   (geometry.coarse_shift == 0 ? kTiny : 0U) | (has_range ? kHasRange : 0U) |
-                                  (settings.schedule == 1 ? kFinerCoarse : 0U)));
+                                  (settings.schedule == 1 ? kFinerCoarse : 0U) | (has_more ? kMoreFlags : 0U)));
   out.put_u8(static_cast<uint8_t>(settings.bound.mode));
+  if (has_more) {
+    out.put_u8(static_cast<uint8_t>(more));
+  }
   out.put_varint(geometry.shape.size());
   for (const uint64_t extent : geometry.shape) {
     out.put_varint(extent);
@@ -115,9 +162,18 @@ Bytes write_header(const Settings& settings) {
     out.put_f64(settings.min);
     out.put_f64(settings.max);
   }
+  if ((more & kSecondBound) != 0) {
+    out.put_f64(settings.bound.second);
+  }
   if (settings.scheme == Scheme::codes) {
     out.put_f64(settings.absolute_bound);
     out.put_f64(settings.quantum);
+  }
+  if ((more & kMapped) != 0) {
+    out.put_u8(static_cast<uint8_t>(settings.mapping.kind));
+    out.put_u8(settings.mapping.kept_bits);
+    out.put_f64(settings.mapping.tolerance);
+    out.put_f64(settings.work_bound);
   }
   out.put_u8(static_cast<uint8_t>(settings.specials.size()));
   for (const uint64_t bits : settings.specials) {
@@ -142,7 +198,11 @@ Result<Settings> read_header(std::span<const std::byte> header) {
   const size_t size = element_size(made.dtype);
   const unsigned flags = in.get_u8();
   const unsigned mode = in.get_u8();
-  if (size == 0 || flags >= 128 || (flags & kSchemeMask) > 2 || mode > 2) {
+  const bool has_more = (flags & kMoreFlags) != 0;
+  const unsigned more = has_more ? in.get_u8() : 0;
+  if (size == 0 || (flags & kSchemeMask) > 2 ||
+      mode > (has_more ? static_cast<unsigned>(BoundMode::bits) : kFirstModes - 1) ||
+      (more & ~(kMapped | kSecondBound)) != 0) {
     return bad("its element type, flags or bound mode are unknown");
   }
   made.scheme = static_cast<Scheme>(flags & kSchemeMask);
@@ -157,13 +217,14 @@ Result<Settings> read_header(std::span<const std::byte> header) {
     made.min = in.get_f64();
     made.max = in.get_f64();
   }
+  if ((more & kSecondBound) != 0) {
+    made.bound.second = in.get_f64();
+  }
   if (made.scheme == Scheme::codes) {
-    made.absolute_bound = in.get_f64();
-    made.quantum = in.get_f64();
-    if (!std::isfinite(made.absolute_bound) || !std::isfinite(made.quantum) || made.absolute_bound <= 0 ||
-        made.quantum <= 0 || (made.dtype != DType::f32 && made.dtype != DType::f64)) {
-      return bad("its bound or quantum is not a positive number, or its type takes none");
-    }
+    VARVE_TRY(read_codes(in, (more & kMapped) != 0, made));
+  }
+  if (more_flags_of(made) != more || has_more != (more != 0 || mode >= kFirstModes)) {
+    return bad("its second flags do not fit its scheme and bound mode");
   }
   const unsigned specials = in.get_u8();
   if (specials > kMaxSpecials) {

@@ -236,8 +236,8 @@ void mark_class(const MarkJob& job) {
         row[m] = row[m + 1] = row[m - 1];
         if (job.special != nullptr) {
           row = job.special + at;
-          for (size_t i = 0; i < m; ++i) {
-            row[i] = tokens[i] == kTokenSpecial ? 1 : 0;
+          for (size_t i = 0; i < m; i += kByteLanes) {
+            store_bytes(row + i, as_count(load_bytes(tokens + i) == kTokenSpecial) & 1);
           }
           row[-1] = row[0];
           row[m] = row[m + 1] = row[m - 1];
@@ -312,8 +312,25 @@ void interleave(const T* even, const T* odd, size_t count, T* out) {
   }
 }
 
+template <size_t... I>
+inline VectorU8 zip_bytes_low(VectorU8 a, VectorU8 b, std::index_sequence<I...> /*lanes*/) {
+  return __builtin_shufflevector(a, b, (I / 2 + (I % 2) * sizeof...(I))...);
+}
+template <size_t... I>
+inline VectorU8 zip_bytes_high(VectorU8 a, VectorU8 b, std::index_sequence<I...> /*lanes*/) {
+  return __builtin_shufflevector(a, b, (sizeof...(I) / 2 + I / 2 + (I % 2) * sizeof...(I))...);
+}
+
 void interleave_bytes(const uint8_t* even, const uint8_t* odd, size_t count, uint8_t* out) {
-  for (size_t i = 0; i < count / 2; ++i) {
+  constexpr auto kSequence = std::make_index_sequence<kByteLanes>();
+  size_t i = 0;
+  for (; i + kByteLanes <= count / 2; i += kByteLanes) {
+    const VectorU8 a = load_bytes(even + i);
+    const VectorU8 b = load_bytes(odd + i);
+    store_bytes(out + 2 * i, zip_bytes_low(a, b, kSequence));
+    store_bytes(out + 2 * i + kByteLanes, zip_bytes_high(a, b, kSequence));
+  }
+  for (; i < count / 2; ++i) {
     out[2 * i] = even[i];
     out[2 * i + 1] = odd[i];
   }

@@ -202,7 +202,7 @@ class OrderMapping {
   explicit OrderMapping(const Mapping& from) : steps_(steps(from.tolerance)) {}
   /// Steps that `bound` allows; at most 2^mantissa: more is never needed.
   static uint64_t steps(double bound) {
-    return static_cast<uint64_t>(std::ldexp(clamp_number(bound, 0.0, 1.0), E::kMantissa));
+    return static_cast<uint64_t>(clamp_number(bound, 0.0, 1.0) * static_cast<double>(uint64_t{1} << E::kMantissa));
   }
 
   Work load(Bits x) const {

@@ -3,11 +3,11 @@
 
 #include <cmath>
 
+#include "codec/bound.h"
 #include "codec/coding.h"
 #include "codec/estimate.h"
 #include "codec/lossless.h"
 #include "codec/plan.h"
-#include "codec/scan.h"
 
 namespace varve::codec {
 
@@ -18,6 +18,7 @@ constexpr uint64_t kRegionElements = uint64_t{1} << 15;
 constexpr uint64_t kPeekElements = uint64_t{1} << 12;
 constexpr uint64_t kTrialFrom = ArrayCodec::kEncodeWhole;  ///< larger arrays afford trials, on so many elements:
 constexpr uint64_t kTrialElements = uint64_t{1} << 18;
+constexpr uint64_t kRatioBoxes = 8;  ///< a larger array's ratio is measured on so many boxes of kTrialElements
 constexpr uint64_t kSureElements = uint64_t{1} << 14;  ///< up to here, whether data was decoded once is tried out
 
 Status check_spec(const ArraySpec& spec) {
@@ -34,22 +35,7 @@ Status check_spec(const ArraySpec& spec) {
     }
     count *= std::max<uint64_t>(1, extent);
   }
-  if (spec.bound.mode != BoundMode::lossless && (!std::isfinite(spec.bound.value) || spec.bound.value < 0)) {
-    return Error{EINVAL, fmt::format("error bound {} must be finite and not negative", spec.bound.value)};
-  }
   return {};
-}
-
-/// Rounding a reconstruction moves it by about a unit in the last place: the quantum leaves room for that (`need`: as a
-/// part of the bound), so that few points need to be kept exactly. Few steps, so that decoded data, whose largest
-/// value moved a little, gets the quantum that it was made with.
-double shrink(double need) {
-  for (const double part : {0.0009765625, 0.015625, 0.0625}) {
-    if (need <= part) {
-      return part;
-    }
-  }
-  return 0.25;
 }
 
 /// The middle of the array, with the longest axes cut until it has at most `limit` elements.
@@ -73,8 +59,7 @@ class Planner {
   Result<Plan> run() {
     VARVE_TRY(check_spec(spec_));
     base_.dtype = spec_.dtype;
-    const bool lossy_type = spec_.dtype == DType::f32 || spec_.dtype == DType::f64;
-    base_.bound = lossy_type && spec_.bound.value > 0 ? spec_.bound : Bound{};
+    VARVE_ASSIGN(base_.bound, parse_bound(to_string(spec_.bound)));  // refuses nonsense; 0 is lossless
     choices_ = axis_choices(spec_.shape);
     if (element_count(spec_.shape) == 0) {
       base_.geometry = Geometry::make(spec_.shape, choices_[0]);
@@ -87,8 +72,8 @@ class Planner {
                  whole_.empty() ? scan_array(spec_, read_) : scan_array(spec_, constant ? whole_.first(size) : whole_));
     set_specials();
     if (constant) {
-      base_.min = scan_.rest_min;
-      base_.max = scan_.rest_max;
+      base_.min = value_range(spec_.dtype, scan_).min;
+      base_.max = value_range(spec_.dtype, scan_).max;
       base_.geometry = Geometry::make(spec_.shape, choices_[0]);
       return Plan{std::move(base_), whole_, std::move(memory_), choices_[0], false};
     }
@@ -112,34 +97,27 @@ class Planner {
     }
   }
 
+  /// All bounds but those that a ratio asks for, which take a look at the data.
   void set_bound() {
     // Without undeclared missing values: they would widen a relative bound until it wipes the data out. A tighter bound
     // keeps the promise, and they themselves are stored exactly.
-    base_.min = scan_.rest_min;
-    base_.max = scan_.rest_max;
-    if (base_.bound.mode == BoundMode::lossless || scan_.counted == 0) {
-      return;
-    }
-    double bound = base_.bound.value;
-    if (base_.bound.mode == BoundMode::relative) {
-      bound = std::isfinite(base_.max - base_.min) ? bound * (base_.max - base_.min)
-                                                   : bound * base_.max - bound * base_.min;
-      bound = std::min(bound, std::numeric_limits<double>::max());
-    }
-    base_.bound_exceeds_range = bound > base_.max - base_.min;
-    const double most = std::max(std::fabs(scan_.rest_min), std::fabs(scan_.rest_max));
-    const bool wide = spec_.dtype == DType::f64;
-    const double largest = wide ? std::numeric_limits<double>::max() : double{std::numeric_limits<float>::max()};
-    // A bound beyond eight times every magnitude makes every code 0 on every level: no need for larger numbers.
-    const double useful = std::min({bound, most < largest / 128 ? 8 * most : largest / 16, largest / 16});
-    const double unit = most > 0 ? std::ldexp(1.0, std::ilogb(most) - (wide ? 52 : 23)) : 0;
-    const double quantum = 2 * useful * (1 - shrink(1.5 * unit / useful));
-    const double least = wide ? double{std::numeric_limits<double>::min()} : double{std::numeric_limits<float>::min()};
-    // Finer than the type's resolution of the largest: nothing would be gained over lossless storage.
-    if (most > 0 && quantum >= unit && quantum / 2 > least && 2 / quantum < largest) {
-      base_.absolute_bound = bound;
-      base_.quantum = quantum;
-    }
+    range_ = value_range(spec_.dtype, scan_);
+    base_.min = range_.min;
+    base_.max = range_.max;
+    const ResolvedBound resolved = resolve_bound(spec_.dtype, base_.bound, range_);
+    apply(resolved, base_);
+    zero_is_special_ = resolved.zero_is_special && range_.min <= 0 && range_.max >= 0 &&
+                       base_.specials.size() < kMaxSpecials &&
+                       std::find(base_.specials.begin(), base_.specials.end(), uint64_t{0}) == base_.specials.end();
+  }
+
+  static void apply(const ResolvedBound& resolved, Settings& to) {
+    to.mapping = resolved.mapping;
+    to.absolute_bound = resolved.absolute_bound;
+    to.work_bound = resolved.work_bound;
+    to.quantum = resolved.quantum;
+    to.bound_exceeds_range = resolved.exceeds_range;
+    to.why = resolved.why;
   }
 
   /// A small array is read once.
@@ -177,14 +155,15 @@ class Planner {
   }
 
   template <typename W>
-  std::vector<Region<W>> regions_as(std::vector<std::vector<W>>& memory) const {
+  std::vector<Region<W>> regions_as(const Settings& settings, std::vector<std::vector<W>>& memory) const {
     std::vector<Region<W>> out;
+    const Coding<W> coding(settings);
     for (size_t k = 0; k < boxes_.size(); ++k) {
-      if constexpr (kIsReal<W>) {
+      if (kIsReal<W> && !coding.mapped) {
         out.push_back({boxes_[k], reinterpret_cast<const W*>(regions_[k].data())});
       } else {
         auto& values = memory.emplace_back(element_count(boxes_[k].shape));
-        load_row<W>(spec_.dtype, regions_[k].data(), 1, values.size(), values.data());
+        coding.load(regions_[k].data(), 1, values.size(), values.data());
         out.push_back({boxes_[k], values.data()});
       }
     }
@@ -193,18 +172,25 @@ class Planner {
 
   /// Choices by their estimates, best first.
   std::vector<AxisEstimate> estimates(Scheme scheme) const {
-    Settings settings = base_;
-    settings.scheme = scheme;
-    return with_work_type(spec_.dtype, [&](auto zero) {
+    const Settings settings = with(scheme);
+    return with_work_type(settings, [&](auto zero) {
       using W = decltype(zero);
       std::vector<std::vector<W>> memory;
-      return estimate_axes<W>(settings, spec_.shape, regions_as<W>(memory));
+      return estimate_axes<W>(settings, spec_.shape, regions_as<W>(settings, memory));
     });
   }
 
-  Settings with(Scheme scheme, const AxisEstimate& choice) const {
+  Settings with(Scheme scheme) const {
     Settings made = base_;
     made.scheme = scheme;
+    if (scheme == Scheme::codes && zero_is_special_) {
+      made.specials.push_back(0);
+    }
+    return made;
+  }
+
+  Settings with(Scheme scheme, const AxisEstimate& choice) const {
+    Settings made = with(scheme);
     made.cubic = choice.cubic;
     made.geometry = Geometry::make(spec_.shape, choice.axes);
     return made;
@@ -212,11 +198,14 @@ class Planner {
 
   /// Data that was decoded once gets the settings that made it, so that encoding it again moves nothing.
   std::optional<Settings> maker(const std::vector<AxisEstimate>& ranked) const {
+    if (with(Scheme::codes).is_mapped()) {
+      return whole_.empty() ? std::nullopt : tried_maker(ranked);
+    }
     return with_work_type(spec_.dtype, [&](auto zero) -> std::optional<Settings> {
       using W = decltype(zero);
       if constexpr (kIsReal<W>) {
         std::vector<std::vector<W>> memory;
-        const auto regions = regions_as<W>(memory);
+        const auto regions = regions_as<W>(with(Scheme::codes), memory);
         const bool whole = !whole_.empty() && element_count(spec_.shape) <= kWholeElements;
         const bool small = whole && element_count(spec_.shape) <= kSureElements;
         std::optional<Settings> likely;
@@ -268,25 +257,43 @@ class Planner {
     return true;
   }
 
-  /// Whether encoding an array in memory with these settings would change nothing.
-  bool unchanged(const Settings& settings) const {
+  /// The same where elements are mapped: what decoded points are stored as tells little of their codes. So an array in
+  /// memory is encoded, its coarse points first.
+  std::optional<Settings> tried_maker(const std::vector<AxisEstimate>& ranked) const {
+    // Decoding moves the extremes, and so the quantum where one of them passes a power of two.
+    for (const double moved : {0.0, -2 * base_.absolute_bound, 2 * base_.absolute_bound}) {
+      const ValueRange range{range_.counted, range_.min - moved, range_.max + moved};
+      const ResolvedBound resolved = resolve_bound(spec_.dtype, base_.bound, range);
+      if (resolved.lossless() || (moved != 0 && resolved.quantum == base_.quantum)) {
+        continue;
+      }
+      for (const AxisEstimate& choice : ranked) {
+        Settings settings = with(Scheme::codes, choice);
+        settings.quantum = resolved.quantum;
+        settings.work_bound = resolved.work_bound;
+        for (settings.schedule = 0; settings.schedule < kSchedules; ++settings.schedule) {
+          if (unchanged(settings, 0) && unchanged(settings)) {
+            return settings;
+          }
+        }
+      }
+    }
+    return std::nullopt;
+  }
+
+  /// Whether encoding an array in memory with these settings would change nothing; `brick_step` 0: its coarse points.
+  bool unchanged(const Settings& settings, size_t brick_step = 1) const {
     Tally tally;
     tally.count_changes = true;
+    Bytes memory;
     for (uint64_t tile = 0; tile < settings.geometry.tile_count(); ++tile) {
-      tally_tile(settings, tile, tile_data(settings.geometry, tile).data(), 1, tally);
+      const std::byte* data = tile_elements(settings.geometry, tile, whole_.data(), element_size(spec_.dtype), memory);
+      tally_tile(settings, tile, data, brick_step, tally);
       if (tally.changed > 0) {
         return false;
       }
     }
     return true;
-  }
-
-  /// A tile of an array that is one region.
-  Bytes tile_data(const Geometry& geometry, uint64_t tile) const {
-    const Box box = geometry.tile_box(tile);
-    Bytes out(element_count(box.shape) * element_size(spec_.dtype));
-    copy_box(spec_.shape, whole_.data(), box, element_size(spec_.dtype), out.data());
-    return out;
   }
 
   /// For large arrays: the best by encoding a part.
@@ -312,25 +319,105 @@ class Planner {
     const size_t size = element_size(spec_.dtype);
     Bytes array(element_count(part.shape) * size);
     copy_box(boxes_[0].shape, regions_[0].data(), part, size, array.data());
-    Settings trial = settings;
-    trial.geometry = Geometry::make(part.shape, settings.geometry.predicted);
     Tally tally;
-    Bytes data;
+    tally_array(settings, part.shape, array.data(), tally);
+    return tally.bits() / static_cast<double>(element_count(part.shape));
+  }
+
+  /// Encodes a part as an array by itself.
+  static void tally_array(const Settings& settings, const Extents& shape, const std::byte* array, Tally& tally) {
+    Settings trial = settings;
+    trial.geometry = Geometry::make(shape, settings.geometry.predicted);
+    Bytes memory;
     for (uint64_t tile = 0; tile < trial.geometry.tile_count(); ++tile) {
-      const Box box = trial.geometry.tile_box(tile);
-      data.resize(element_count(box.shape) * size);
-      copy_box(part.shape, array.data(), box, size, data.data());
+      const std::byte* data = tile_elements(trial.geometry, tile, array, element_size(settings.dtype), memory);
       if (trial.scheme == Scheme::elements) {
-        tally.side_bits += 8 * elements_size(trial, tile, data.data());
+        tally.side_bits += 8 * elements_size(trial, tile, data);
       } else {
-        tally_tile(trial, tile, data.data(), 1, tally);
+        tally_tile(trial, tile, data, 1, tally);
       }
     }
-    return tally.bits() / static_cast<double>(element_count(part.shape));
+  }
+
+  /// What the ratio that was asked for comes to: see find_ratio_bound().
+  Status find_bound() {
+    std::vector<Bytes> memory;
+    VARVE_ASSIGN(const auto sample, ratio_sample(memory));
+    const auto ratio_of = [&](double bound) {
+      apply(resolve_bound(spec_.dtype, {BoundMode::absolute, bound}, range_), base_);
+      double bits = std::numeric_limits<double>::infinity();
+      if (base_.quantum > 0) {
+        bits = sample_bits(sample, with(Scheme::codes, estimates(Scheme::codes)[0]));
+      } else {
+        Settings exact = with(Scheme::residuals, estimates(Scheme::residuals)[0]);
+        bits = sample_bits(sample, exact);
+        exact.scheme = Scheme::elements;
+        bits = std::min(bits, sample_bits(sample, exact));
+      }
+      return 8 * static_cast<double>(element_size(spec_.dtype) * element_count(spec_.shape)) / bits;
+    };
+    const RatioBound found = find_ratio_bound(base_.bound.value, ratio_limits(spec_.dtype, range_), ratio_of);
+    apply(resolve_bound(spec_.dtype, {BoundMode::absolute, found.bound}, range_), base_);
+    if (found.bound == 0 && found.reached) {
+      base_.why = "that reaches the ratio";
+    } else if (!found.reached) {
+      base_.why = found.bound == 0 ? "the array has no range to take a bound from"
+                                   : "not even the array's whole range as bound reaches the ratio";
+    }
+    return {};
+  }
+
+  struct Sample {
+    Extents shape;
+    const std::byte* data;
+  };
+
+  /// The array, or boxes all over it.
+  Result<std::vector<Sample>> ratio_sample(std::vector<Bytes>& memory) const {
+    std::vector<Sample> sample;
+    if (!whole_.empty() && element_count(spec_.shape) <= kWholeElements) {
+      sample.push_back({spec_.shape, whole_.data()});
+      return sample;
+    }
+    Box box = middle(spec_.shape, kTrialElements);
+    for (uint64_t k = 0; k < kRatioBoxes; ++k) {
+      for (size_t axis = 0; axis < box.shape.size(); ++axis) {
+        const uint64_t place = (k * (2 * axis + 1) + axis) % kRatioBoxes;  // each box in another part of every axis
+        box.origin[axis] = (spec_.shape[axis] - box.shape[axis]) * (2 * place + 1) / (2 * kRatioBoxes);
+      }
+      Bytes& data = memory.emplace_back(element_count(box.shape) * element_size(spec_.dtype));
+      if (whole_.empty()) {
+        VARVE_TRY(read_(box, data.data()));
+      } else {
+        copy_box(spec_.shape, whole_.data(), box, element_size(spec_.dtype), data.data());
+      }
+      sample.push_back({box.shape, data.data()});
+    }
+    return sample;
+  }
+
+  /// Bits that the array takes, its header among them.
+  double sample_bits(const std::vector<Sample>& sample, Settings settings) const {
+    Tally tally;
+    double points = 0;
+    for (const Sample& one : sample) {
+      tally_array(settings, one.shape, one.data, tally);
+      points += static_cast<double>(element_count(one.shape));
+    }
+    auto bits = static_cast<double>(tally.side_bits);
+    if (settings.scheme != Scheme::elements) {
+      settings.tables = TableSet::build(tally.histogram, true);
+      bits += settings.tables.bits(tally.histogram);
+    }
+    return bits * static_cast<double>(element_count(spec_.shape)) / points +
+           8 * static_cast<double>(write_header(settings).size());
   }
 
   Status choose() {
     VARVE_TRY(read_regions());
+    if (base_.bound.mode == BoundMode::ratio && scan_.counted > 0) {
+      VARVE_TRY(find_bound());
+    }
     const double raw = 8 * static_cast<double>(element_size(spec_.dtype));
     double bits = std::numeric_limits<double>::infinity();
     Settings best = base_;
@@ -342,17 +429,21 @@ class Planner {
     }
     if (base_.quantum > 0) {
       const auto ranked = estimates(Scheme::codes);
-      if (auto made = maker(ranked); made.has_value()) {
+      auto made = maker(ranked);
+      if (made.has_value() && !made->is_mapped()) {
         base_ = *std::move(made);
         return {};
       }
       best = with(Scheme::codes, ranked[0]);
       bits = ranked[0].bits;
-      if (element_count(spec_.shape) > kTrialFrom) {
+      if (made.has_value()) {
+        best = *std::move(made);
+      } else if (element_count(spec_.shape) > kTrialFrom) {
         best = best_of_trials(ranked);
       }
     }
-    if (bits > raw / 4) {  // exact schemes may be as good
+    // Exact schemes may be as good; where steps between elements are longer than the bound, even better.
+    if (bits > raw / 4 || best.is_mapped()) {
       AxisEstimate choice = estimates(Scheme::residuals)[0];
       // Twice the distance and the sign make about two bits more than the code's length.
       base_.residual_base = static_cast<uint8_t>(choice.bits > 8 ? choice.bits - 8 : 0);
@@ -378,7 +469,7 @@ class Planner {
     base_ = std::move(best);
     base_.residual_base = base;
     if (base_.scheme != Scheme::codes) {
-      base_.absolute_bound = base_.quantum = 0;
+      base_.make_lossless(base_.scheme);
     }
     return {};
   }
@@ -387,6 +478,8 @@ class Planner {
   const ReadBox& read_;
   Settings base_;
   Scan scan_;
+  ValueRange range_;
+  bool zero_is_special_ = false;  ///< in scheme codes
   std::vector<std::vector<uint8_t>> choices_;
   std::span<const std::byte> whole_;  ///< empty: not in memory
   Bytes memory_;

@@ -4,6 +4,7 @@
 
 #include "codec/element.h"
 #include "codec/kernels.h"
+#include "codec/mapping.h"
 
 namespace varve::codec {
 
@@ -67,11 +68,12 @@ class Scanner {
     constexpr size_t kRow = 4096;
     row_.resize(kRow);
     for (size_t at = 0; at < count; at += kRow) {
-      const size_t m = std::min(kRow, count - at);
+      size_t m = std::min(kRow, count - at);
       const std::byte* from = data + at * element_size(type_);
       const bool in_place = kIsReal<W> && reinterpret_cast<uintptr_t>(from) % alignof(W) == 0;
       if (!in_place) {
         load_row<W>(type_, from, 1, m, row_.data());
+        m = is_half() ? drop_not_finite(m) : m;
       }
       add_row(in_place ? reinterpret_cast<const W*>(from) : row_.data(), from, m);
     }
@@ -105,8 +107,32 @@ class Scanner {
 
  private:
   uint64_t mask() const { return ~uint64_t{0} >> (64 - 8 * element_size(type_)); }
+  bool is_half() const { return type_ == DType::f16 || type_ == DType::bf16; }
+  double number(W value) const {
+    if (!is_half()) {
+      return static_cast<double>(value);
+    }
+    const uint16_t bits = order_to_half(static_cast<int32_t>(value));
+    return double{type_ == DType::f16 ? half_to_float(bits) : brain_to_float(bits)};
+  }
   /// Half the distance: that of any two values is finite.
-  static double gap(W from, W to) { return static_cast<double>(to) / 2 - static_cast<double>(from) / 2; }
+  double gap(W from, W to) const { return number(to) / 2 - number(from) / 2; }
+  /// Leaves out of a row the halves that are not finite: as orders they would pass for numbers. Returns how many stay.
+  size_t drop_not_finite(size_t m) {
+    const int32_t infinity = type_ == DType::f16 ? HalfElement::kInfinity : BrainElement::kInfinity;
+    size_t kept = 0;
+    for (size_t i = 0; i < m; ++i) {
+      const W order = row_[i];
+      const bool finite = order >= -infinity && order < infinity;  // -x has the order -1 - that of x
+      if (!finite && !result_.not_finite.has_value() &&
+          std::find(fills_.begin(), fills_.end(), order) == fills_.end()) {
+        result_.not_finite = order_to_half(static_cast<int32_t>(order));
+      }
+      row_[kept] = order;
+      kept += finite ? 1 : 0;
+    }
+    return kept;
+  }
   uint64_t bits_of(W value) const {
     uint64_t bits = 0;
     store_row<W>(type_, &value, 1, reinterpret_cast<std::byte*>(&bits), 1);

@@ -7,6 +7,7 @@
 #include "codec/decimal.h"
 #include "codec/entropy.h"
 #include "codec/geometry.h"
+#include "codec/mapping.h"
 
 namespace varve::codec {
 
@@ -29,10 +30,13 @@ constexpr double level_scale(unsigned schedule, unsigned level) {
 struct Settings {
   DType dtype = DType::u8;
   std::optional<Decimal> decimal;  ///< the elements are floats, `dtype` their integers
-  Bound bound;
-  double absolute_bound = 0;  ///< 0: lossless
-  double quantum = 0;         ///< of level 0, before rounding to the element's type; Scheme::codes only
+  Bound bound;                     ///< as asked for
+  double absolute_bound = 0;       ///< no element moves by more; 0: lossless
+  Mapping mapping;                 ///< Scheme::codes only, as the next two
+  double work_bound = 0;           ///< how far work values may move (see ResolvedBound)
+  double quantum = 0;              ///< of level 0, before rounding to the work type
   bool bound_exceeds_range = false;
+  std::string_view why;  ///< a bound was asked for and is not applied: see ResolvedBound; not stored
   double min = 0;
   double max = 0;
   Scheme scheme = Scheme::elements;
@@ -47,7 +51,23 @@ struct Settings {
   DType element_type() const { return decimal.has_value() ? floats_of(dtype) : dtype; }
   /// What special points are in most arrays that have such.
   uint64_t first_special() const { return specials.empty() ? 0 : specials[0]; }
+  void make_lossless(Scheme how) {
+    scheme = how;
+    mapping = {};
+    absolute_bound = work_bound = quantum = 0;
+  }
+  /// Whether points are work values that stand for elements, else the elements themselves.
+  bool is_mapped() const { return scheme == Scheme::codes && !is_identity(dtype, mapping); }
 };
+
+/// Calls f with a value of the type that points have under these settings.
+template <typename F>
+auto with_work_type(const Settings& settings, F&& f) {
+  if (settings.is_mapped()) {
+    return has_wide_work(settings.dtype, settings.mapping) ? f(double{}) : f(float{});
+  }
+  return with_work_type(settings.dtype, f);
+}
 
 inline constexpr size_t kMaxSpecials = 250;
 
@@ -69,10 +89,10 @@ struct Tally {
   Histogram histogram;
   uint64_t side_bits = 0;
   uint64_t points = 0;
-  uint64_t nonzero = 0;  ///< points whose code is not 0
-  bool count_changes = false;
-  uint64_t changed = 0;      ///< if asked for: points that do not decode to what they were
-  size_t element_bytes = 0;  ///< of records of elements
+  uint64_t nonzero = 0;        ///< points whose code is not 0
+  bool count_changes = false;  ///< then encoding ends where some point changed
+  uint64_t changed = 0;        ///< if asked for: points that do not decode to what they were
+  size_t element_bytes = 0;    ///< of records of elements
   double bits() const { return histogram.bits() + static_cast<double>(side_bits); }
   /// Mean bit length of the codes.
   unsigned mean_code_bits() const;

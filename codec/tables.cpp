@@ -12,24 +12,26 @@ namespace {
 
 constexpr unsigned kLogBits = 16;
 
-/// log2(v) in 1/65536, v >= 1, by a table of the fractions of 4,096 mantissas.
-uint32_t log2_fixed(uint32_t v) {
-  static const std::vector<uint32_t> fraction = [] {
-    std::vector<uint32_t> made(4096);
-    for (uint64_t i = 0; i < made.size(); ++i) {
-      uint64_t mantissa = (4096 + i) << 19;  // [1, 2) with 31 bits after the point
-      for (unsigned bit = 0; bit < kLogBits; ++bit) {
-        mantissa = mantissa * mantissa >> 31;
-        const bool over = mantissa >> 32 != 0;
-        made[i] = made[i] << 1 | (over ? 1 : 0);
-        mantissa >>= over ? 1 : 0;
-      }
+/// The fractions of the logarithms of 4,096 mantissas, made by the compiler: a short run should not have to.
+constexpr std::array<uint16_t, 4096> kLogFractions = [] {
+  std::array<uint16_t, 4096> made{};
+  for (uint64_t i = 0; i < made.size(); ++i) {
+    uint64_t mantissa = (4096 + i) << 19;  // [1, 2) with 31 bits after the point
+    for (unsigned bit = 0; bit < kLogBits; ++bit) {
+      mantissa = mantissa * mantissa >> 31;
+      const bool over = mantissa >> 32 != 0;
+      made[i] = static_cast<uint16_t>(made[i] << 1 | (over ? 1 : 0));
+      mantissa >>= over ? 1 : 0;
     }
-    return made;
-  }();
+  }
+  return made;
+}();
+
+/// log2(v) in 1/65536, v >= 1.
+uint32_t log2_fixed(uint32_t v) {
   const unsigned exponent = static_cast<unsigned>(std::bit_width(v)) - 1;
   const uint32_t index = exponent >= 12 ? (v >> (exponent - 12)) - 4096 : (v << (12 - exponent)) - 4096;
-  return (exponent << kLogBits) + fraction[index];
+  return (exponent << kLogBits) + kLogFractions[index];
 }
 
 uint64_t weighted_log(uint32_t n) { return n == 0 ? 0 : uint64_t{n} * log2_fixed(n); }

@@ -82,7 +82,7 @@ class TileEncoder {
         elements_only_(elements_only),
         sink_(sink) {
     if constexpr (kLossy) {
-      bound_ = bound_below<W>(settings.absolute_bound);
+      bound_ = bound_below<W>(settings.work_bound);
     }
   }
 
@@ -123,7 +123,7 @@ class TileEncoder {
     uint8_t* tokens = work_.tokens.reserve(count + kSlackBytes);
     W before{};
     const GridView<W>& view = work_.grids[level].view();
-    for (size_t i = 0; i < count; ++i) {
+    for (size_t i = 0; i < count && !stopped_; ++i) {
       // A class of one point with one source along x: what it predicts from is the anchor before.
       std::array<W, 64> line{};
       std::array<W, 64> value{};
@@ -137,7 +137,7 @@ class TileEncoder {
       const size_t zero = 0;
       job.item_offset = &zero;
       job.x_end = view.end;
-      run(job, level, tokens + i);
+      run(job, 0, level, i, tokens + i);
       put_lists(job, {1, {1, 1, 1}}, 0, level, i);
       const ptrdiff_t at = plane.strides.at(i, 0, 0);
       plane.value[at] = before = value[1];
@@ -146,7 +146,7 @@ class TileEncoder {
         plane.special[at] = tokens[i] == kTokenSpecial || (elements_ && tokens[i] == kTokenExact) ? 1 : 0;
       }
     }
-    if (!elements_) {
+    if (!elements_ && !stopped_) {
       work_.emitter.add_anchors(tokens, count);
       for (size_t i = 0; i < count; ++i) {
         plane.activity[plane.strides.at(i, 0, 0)] = activity_of(tokens[i]);
@@ -155,11 +155,13 @@ class TileEncoder {
   }
   void level(const Level<W>& step, unsigned level) {
     for (const uint8_t c : kClassOrder) {
-      if (step.dims(c).count() > 0) {
+      if (step.dims(c).count() > 0 && !stopped_) {
         encode_class(step, level, c);
       }
     }
   }
+  /// Nobody needs more: something changed, and that was the question.
+  bool stopped() const { return stopped_; }
 
  private:
   struct BrickOp {
@@ -167,7 +169,7 @@ class TileEncoder {
     bool level(const Level<W>& step, unsigned level) {
       const size_t points = points_of_level(self.layout_->dims, level);
       for (const bool elements : {false, true}) {
-        if (points == 0 || (self.elements_only_ && !elements)) {
+        if (points == 0 || self.stopped_ || (self.elements_only_ && !elements)) {
           continue;
         }
         self.start_record(elements);
@@ -197,6 +199,14 @@ class TileEncoder {
     const auto& stride = layout_->stride;
     return data_ + (layout_->batch_offset[item] + z * stride[0] + y * stride[1] + x * stride[2]) * coding_.size;
   }
+  /// Of a point of class c of a level; of anchors (c = 0): item `item`.
+  const std::byte* element_of(unsigned c, unsigned level, size_t item, size_t z, size_t y, size_t x) const {
+    if (c == 0) {
+      return element(item, 0, 0, 0);
+    }
+    return element(item, (2 * z + (c >> 2 & 1U)) << level, (2 * y + (c >> 1 & 1U)) << level,
+                   (2 * x + (c & 1U)) << level);
+  }
 
   /// Grids of the coarse levels: every 2^shift-th point, and so on up.
   void load_coarse() {
@@ -204,7 +214,7 @@ class TileEncoder {
     W* to = work_.grids[shift_].reserve(grid);
     const size_t step = layout_->stride[2] << shift_;
     for_each_row(grid, [&](size_t item, size_t z, size_t y) {
-      load_row<W>(coding_.type, element(item, z << shift_, y << shift_, 0), step, grid.n[2], to);
+      coding_.load(element(item, z << shift_, y << shift_, 0), step, grid.n[2], to);
       to += grid.n[2];
     });
     const unsigned top = std::max(top_level(layout_->dims), shift_);
@@ -216,7 +226,8 @@ class TileEncoder {
   /// Grids of levels 0, 1 and 2 of a brick.
   void load_brick() {
     const Dims& dims = layout_->dims;
-    const bool in_place = kIsReal<W> && layout_->stride[2] == 1 && reinterpret_cast<uintptr_t>(data_) % alignof(W) == 0;
+    const bool in_place = kIsReal<W> && !coding_.mapped && layout_->stride[2] == 1 &&
+                          reinterpret_cast<uintptr_t>(data_) % alignof(W) == 0;
     if (in_place) {
       const auto* at = reinterpret_cast<const W*>(data_);
       const size_t last = layout_->batch_offset.back() + (dims.n[0] - 1) * layout_->stride[0] +
@@ -226,7 +237,7 @@ class TileEncoder {
     } else {
       W* to = work_.grids[0].reserve(dims);
       for_each_row(dims, [&](size_t item, size_t z, size_t y) {
-        load_row<W>(coding_.type, element(item, z, y, 0), layout_->stride[2], dims.n[2], to);
+        coding_.load(element(item, z, y, 0), layout_->stride[2], dims.n[2], to);
         to += dims.n[2];
       });
       grid0_ = work_.grids[0].view();
@@ -309,7 +320,7 @@ class TileEncoder {
   }
 
   /// Quantizes, or takes exact residuals: those give the values that records of elements need, too.
-  void run(EncodeJob<W>& job, unsigned level, uint8_t* tokens) {
+  void run(EncodeJob<W>& job, unsigned c, unsigned level, size_t item, uint8_t* tokens) {
     job.tokens = tokens;
     if constexpr (kLossy) {
       if (!elements_) {
@@ -317,27 +328,88 @@ class TileEncoder {
         job.reciprocal = W(1) / job.quantum;
         job.bound = bound_;
         typed<W>(kernels()).encode_codes(job);
-        count_changes(job);
+        if (coding_.mapped) {
+          keep_bound(job, c, level, item);
+        }
+        count_changes(job, c, level, item);
         return;
       }
     }
     typed<W>(kernels()).encode_residuals(job);
   }
 
-  void count_changes(const EncodeJob<W>& job) {
+  static Dims dims_of(const ClassShape& n) { return {n.items, {n.slabs, n.rows, n.count}}; }
+
+  /// What a work value is stored as may break the bound although the work value keeps it, or be a missing value that
+  /// the element is not: such points become exact.
+  void keep_bound(EncodeJob<W>& job, unsigned c, unsigned level, size_t first_item) {
+    const Dims dims = dims_of(job.shape);
+    const size_t count = dims.count();
+    uint8_t* bad = work_.marks.reserve(count + kSlackBytes);
+    std::fill_n(bad, count, uint8_t{0});
+    const size_t step = layout_->stride[2] * (size_t{2} << level);
+    uint8_t* row = bad;
+    for_each_row(dims, [&](size_t item, size_t z, size_t y) {
+      const W* value = job.value + job.strides.at(item, z, y);
+      mark_broken<W>(coding_.type, settings_.mapping, element_of(c, level, first_item + item, z, y, 0), step, value,
+                     dims.n[2], row);
+      coding_.mark_stored_specials(value, dims.n[2], row);
+      row += dims.n[2];
+    });
+    unsigned any = 0;
+    for (size_t i = 0; i < count; ++i) {
+      bad[i] &= job.tokens[i] >= kTokenZero ? 1U : 0U;  // the others are exact as it is
+      any |= bad[i];
+    }
+    if (any != 0) {
+      make_exact(job, c, level, first_item, bad);
+    }
+  }
+
+  /// Makes coded points exact, those with bad[i] != 0.
+  void make_exact(EncodeJob<W>& job, unsigned c, unsigned level, size_t first_item, const uint8_t* bad) {
+    size_t position = 0;
+    size_t wide_seen = 0;
+    job.exact_count = job.wide_count = 0;
+    for_each_row(dims_of(job.shape), [&](size_t item, size_t z, size_t y) {
+      W* value = job.value + job.strides.at(item, z, y);
+      for (size_t x = 0; x < job.shape.count; ++x, ++position) {
+        uint8_t& token = job.tokens[position];
+        const bool wide = token >= kFirstWideToken;
+        if (bad[position] != 0) {
+          token = kTokenExact;
+          coding_.load(element_of(c, level, first_item + item, z, y, x), 1, 1, value + x);
+        } else if (wide) {
+          job.wide[job.wide_count++] = job.wide[wide_seen];
+        }
+        wide_seen += wide ? 1 : 0;
+        if (token == kTokenExact) {
+          job.exact[job.exact_count++] = static_cast<uint32_t>(position);
+        }
+      }
+      if (job.pads) {
+        typed<W>(kernels()).pad_row(value, job.shape.count);
+      }
+    });
+  }
+
+  void count_changes(const EncodeJob<W>& job, unsigned c, unsigned level, size_t first_item) {
     uint64_t* changed = sink_.changed();
     if (changed == nullptr) {
       return;
     }
     const uint8_t* token = job.tokens;
-    const ClassShape& n = job.shape;
-    for_each_row({n.items, {n.slabs, n.rows, n.count}}, [&](size_t item, size_t z, size_t y) {
-      const W* x = job.x + job.item_offset[item] + job.x_strides.at(0, z, y);
+    for_each_row(dims_of(job.shape), [&](size_t item, size_t z, size_t y) {
       const W* value = job.value + job.strides.at(item, z, y);
-      for (size_t i = 0; i < n.count; ++i, ++token) {
-        *changed += *token < kTokenZero || same_bits(x[2 * i], value[i]) ? 0 : 1;
+      for (size_t x = 0; x < job.shape.count; ++x, ++token) {
+        std::array<std::byte, 8> stored{};
+        coding_.store(value + x, 1, stored.data(), 1);
+        const bool same =
+            std::memcmp(stored.data(), element_of(c, level, first_item + item, z, y, x), coding_.size) == 0;
+        *changed += *token < kTokenZero || same ? 0 : 1;
       }
     });
+    stopped_ = *changed > 0;
   }
 
   void encode_class(const Level<W>& step, unsigned level, unsigned c) {
@@ -352,7 +424,7 @@ class TileEncoder {
     job.x_strides = {0, 2 * from.slab, 2 * from.row};
     job.x_end = from.end;
     uint8_t* tokens = work_.tokens.reserve(count + kSlackBytes);
-    run(job, level, tokens);
+    run(job, c, level, 0, tokens);
     put_lists(job, dims, c, level, 0);
     if (elements_) {
       uint8_t* marks = work_.marks.reserve(count + kSlackBytes);
@@ -375,11 +447,7 @@ class TileEncoder {
       const size_t y = position / dims.n[2] % dims.n[1];
       const size_t z = position / dims.n[2] / dims.n[1] % dims.n[0];
       const size_t i = position / dims.n[2] / dims.n[1] / dims.n[0];
-      if (c == 0) {
-        return element(item + i, 0, 0, 0);
-      }
-      return element(i, (2 * z + (c >> 2 & 1U)) << level, (2 * y + (c >> 1 & 1U)) << level,
-                     (2 * x + (c & 1U)) << level);
+      return element_of(c, level, item + i, z, y, x);
     };
     if (elements_) {
       for (size_t position = 0; position < dims.count() && in_coarse_; ++position) {
@@ -392,14 +460,14 @@ class TileEncoder {
     for (size_t k = 0; k < job.exact_count; ++k) {
       work_.emitter.exact(place(job.exact[k]), coding_.size);
     }
-    if (coding_.specials.size() < 2) {
+    if (settings_.specials.size() < 2) {
       return;
     }
     for (size_t position = 0; position < dims.count(); ++position) {
       if (job.tokens[position] == kTokenSpecial) {
-        W value{};
-        load_row<W>(coding_.type, place(position), 1, 1, &value);
-        work_.emitter.special(static_cast<uint8_t>(coding_.special_index(value)));
+        uint64_t bits = 0;
+        std::memcpy(&bits, place(position), coding_.size);
+        work_.emitter.special(coding_.special_index(bits));
       }
     }
   }
@@ -422,6 +490,7 @@ class TileEncoder {
   uint64_t number_ = 0;
   bool elements_ = false;
   bool in_coarse_ = false;
+  bool stopped_ = false;
   GridView<W> grid0_;
   CoarsePoints<W> coarse_;
   Bytes stored_;
@@ -432,12 +501,12 @@ void encode_with(Encoder&& encoder, const Geometry& geometry, uint64_t tile, Bri
   const Box box = geometry.tile_box(tile);
   const Layout layout = geometry.layout(box, box);
   encoder.coarse(tile, layout);
-  if (geometry.coarse_shift == 0 || choice.step == 0) {
+  if (geometry.coarse_shift == 0 || choice.step == 0 || encoder.stopped()) {
     return;
   }
   const std::vector<uint64_t> bricks = geometry.bricks_of(tile);
   const size_t step = std::min(choice.step, bricks.size());
-  for (size_t first = 0; first < bricks.size(); first += step) {
+  for (size_t first = 0; first < bricks.size() && !encoder.stopped(); first += step) {
     // Another place within each run of `step`, so that no row or column of bricks is always or never looked at.
     const size_t i =
         step == 1 ? first : std::min(bricks.size() - 1, first + (first / step * 7 + tile * 3 + step / 2) % step);
@@ -466,51 +535,6 @@ void encode_constant(const Settings& settings, uint64_t tile, std::span<const st
   }
 }
 
-/// Finishes records one by one.
-class FinishingSink : public RecordSink {
- public:
-  explicit FinishingSink(const Settings& settings) : settings_(settings), size_(element_size(settings.dtype)) {}
-  bool tokens(RecordId id, Emitter& emitter, size_t points) override {
-    Bytes record = emitter.finish(settings_.tables, size_);
-    if (record.size() > points * size_ + 1) {
-      return false;
-    }
-    elements(id, std::move(record));
-    return true;
-  }
-  void elements(RecordId id, Bytes record) override { by_level_.at(id.level).push_back({id, std::move(record)}); }
-  /// In key order.
-  std::vector<Record> take() {
-    std::vector<Record> records;
-    for (size_t level = by_level_.size(); level-- > 0;) {
-      std::move(by_level_.at(level).begin(), by_level_.at(level).end(), std::back_inserter(records));
-    }
-    return records;
-  }
-
- private:
-  const Settings& settings_;
-  size_t size_;
-  std::array<std::vector<Record>, kCoarseLevel + 1> by_level_;
-};
-
-class TallySink : public RecordSink {
- public:
-  explicit TallySink(Tally& tally) : tally_(tally) {}
-  bool tokens(RecordId /*id*/, Emitter& emitter, size_t points) override {
-    emitter.count_into(tally_.histogram);
-    tally_.side_bits += emitter.side_bits();
-    tally_.points += points;
-    tally_.nonzero += emitter.nonzero();
-    return true;
-  }
-  void elements(RecordId /*id*/, Bytes record) override { tally_.element_bytes += record.size(); }
-  uint64_t* changed() override { return tally_.count_changes ? &tally_.changed : nullptr; }
-
- private:
-  Tally& tally_;
-};
-
 }  // namespace
 
 void encode_records(const Settings& settings, uint64_t tile, const std::byte* data, bool elements, BrickChoice choice,
@@ -522,7 +546,7 @@ void encode_records(const Settings& settings, uint64_t tile, const std::byte* da
     encode_constant(settings, tile, all.first(size), choice, sink);
     return;
   }
-  with_work_type(settings.dtype, [&](auto zero) {
+  with_work_type(settings, [&](auto zero) {
     using W = decltype(zero);
     if constexpr (kIsReal<W>) {
       if (settings.scheme == Scheme::codes) {
@@ -532,41 +556,6 @@ void encode_records(const Settings& settings, uint64_t tile, const std::byte* da
     }
     encode_with(TileEncoder<W, false>(settings, data, only, sink), settings.geometry, tile, choice);
   });
-}
-
-Result<std::vector<Record>> encode_tile(const Settings& settings, uint64_t tile, const std::byte* data, bool exact) {
-  FinishingSink sink(settings);
-  encode_records(settings, tile, data, exact, {}, sink);
-  return sink.take();
-}
-
-void tally_tile(const Settings& settings, uint64_t tile, const std::byte* data, size_t brick_step, Tally& tally) {
-  TallySink sink(tally);
-  encode_records(settings, tile, data, false, {brick_step}, sink);
-}
-
-unsigned Tally::mean_code_bits() const {
-  uint64_t sum = 0;
-  uint64_t seen = 0;
-  for (unsigned context = 0; context < kContexts; ++context) {
-    if (context % kClassContexts == kFlagContext) {
-      continue;
-    }
-    for (unsigned token = kTokenZero; token < kTokens; ++token) {
-      const unsigned bits = token < kFirstWideToken ? static_cast<unsigned>(std::bit_width(token - kTokenZero))
-                                                    : extra_bits_of(token) + 2;
-      sum += uint64_t{histogram.counts[context][token]} * bits;
-      seen += histogram.counts[context][token];
-    }
-  }
-  return static_cast<unsigned>(sum / std::max<uint64_t>(seen, 1));
-}
-
-size_t elements_size(const Settings& settings, uint64_t tile, const std::byte* data) {
-  Tally tally;
-  TallySink sink(tally);
-  encode_records(settings, tile, data, true, {}, sink);
-  return tally.element_bytes;
 }
 
 }  // namespace varve::codec

@@ -14,7 +14,7 @@ class RecordSink {
   /// again and calls elements().
   virtual bool tokens(RecordId id, Emitter& emitter, size_t points) = 0;
   virtual void elements(RecordId id, Bytes record) = 0;
-  /// Where points that do not decode to what they were are counted; null: nobody asks.
+  /// Where points that do not decode to what they were are counted, until there are some; null: nobody asks.
   virtual uint64_t* changed() { return nullptr; }
 };
 

@@ -191,12 +191,6 @@ bool names_exactly(std::string_view pattern) {
   return !last.empty() && last.find_first_of("*?[") == std::string_view::npos;
 }
 
-/// What ArrayCodec::plan can bound so far; other modes must not reach it.
-bool is_applied(codec::DType dtype, codec::BoundMode mode) {
-  return (dtype == codec::DType::f32 || dtype == codec::DType::f64) &&
-         (mode == codec::BoundMode::absolute || mode == codec::BoundMode::relative);
-}
-
 std::string title(const ArrayRegion& array) { return array.name.empty() ? "the array" : array.name; }
 
 /// Why a general bound must not touch this array; empty: it may.
@@ -256,11 +250,6 @@ codec::Bound FilePolicy::bound_for(const ArrayRegion& array, std::string* why) c
   if (!reason.empty()) {
     return decide(lossless, fmt::format("{} is lossless: {}; a rule that names the dataset overrides this",
                                         title(array), reason));
-  }
-  if (!is_applied(array.dtype, choice->bound.mode)) {
-    return decide(lossless, fmt::format("{} is lossless: {} is not yet applied to {}; so far it is abs and rel, to f32 "
-                                        "and f64",
-                                        title(array), codec::to_string(choice->bound), codec::name_of(array.dtype)));
   }
   return decide(choice->bound, fmt::format("{} has {}, by {}", title(array), codec::to_string(choice->bound), source));
 }

@@ -269,6 +269,9 @@ Status Sealer::plan_array(Work& work, ArrayEntry entry) {
     if (job.base) {
       fates = tile_fates(region, *codec, *job.base, old, job.dirty);
     }
+    if (const codec::CodecInfo info = codec->info(); !info.why.empty()) {
+      entry.why += fmt::format("; {}{}", info.absolute_bound > 0 ? "" : "stored losslessly: ", info.why);
+    }
     if (codec->info().bound_exceeds_range) {
       log_line(LogLevel::warning, fmt::format("{}: array {}: the bound {} is larger than the whole range of the data",
                                               job.name, region.name, codec::to_string(entry.bound)));

@@ -82,6 +82,7 @@ nlohmann::json describe_array(const ArrayEntry& entry, const codec::ArrayCodec& 
           {"bound", codec::to_string(entry.bound)},
           {"absolute_bound", info.absolute_bound},
           {"why", entry.why},
+          {"mapping", info.mapping},
           {"method", info.method},
           {"min", finite(info.min)},
           {"max", finite(info.max)},

@@ -30,8 +30,8 @@ class Array:
 
 def protected(array):
     """Why a bound must not touch a numpy array or an HDF5 dataset, as far as type and shape tell."""
-    if (array.dtype.kind, array.dtype.itemsize) not in (("f", 4), ("f", 8), ("c", 8), ("c", 16)):
-        return "no float32 or float64"
+    if (array.dtype.kind, array.dtype.itemsize) not in (("f", 2), ("f", 4), ("f", 8), ("c", 8), ("c", 16)):
+        return "no float16, float32 or float64"
     if len(array.shape) == 1 and array.shape[0] < SMALLEST_1D:
         return "short"
     if array.size * array.dtype.itemsize < SMALLEST_BYTES:

@@ -1,5 +1,7 @@
 #include "tests/codec/arrays.h"
 
+#include "codec/mapping.h"
+
 namespace varve::codec::testing {
 
 namespace {
@@ -56,6 +58,57 @@ T value_at(Content content, size_t i, const Extents& index, std::mt19937_64& ran
   return T(0);
 }
 
+uint64_t fill_of(DType type) {
+  switch (type) {
+    case DType::f16:
+      return float_to_half(6e4F);
+    case DType::bf16:
+      return float_to_brain(1e20F);
+    case DType::f32:
+      return std::bit_cast<uint32_t>(1e20F);
+    case DType::f64:
+      return std::bit_cast<uint64_t>(1e20);
+    default:
+      return 77;
+  }
+}
+
+/// Halves have the values of floats, and among special ones any pattern of a NaN.
+uint64_t half_at(DType type, Content content, size_t i, const Extents& index, std::mt19937_64& random) {
+  const auto value = value_at<float>(content, i, index, random);
+  if (std::isnan(value)) {
+    return (type == DType::f16 ? 0x7c01U : 0x7f81U) | (random() & 0x807fU);
+  }
+  if (content == Content::fills && i % 5 == 0) {
+    return fill_of(type);
+  }
+  if (type == DType::bf16) {
+    return float_to_brain(value);
+  }
+  // What halves cannot hold is brought into their range: the exponents of subnormal and of very large numbers.
+  return float_to_half(content == Content::denormal     ? value * 0x1p112F
+                       : content == Content::huge_range ? std::copysign(std::sqrt(std::sqrt(std::fabs(value))), value)
+                                                        : value);
+}
+
+uint64_t bits_at(DType type, Content content, size_t i, const Extents& index, std::mt19937_64& random) {
+  if (type == DType::f32) {
+    return std::bit_cast<uint32_t>(value_at<float>(content, i, index, random));
+  }
+  if (type == DType::f64) {
+    return std::bit_cast<uint64_t>(value_at<double>(content, i, index, random));
+  }
+  if (is_float(type)) {
+    return half_at(type, content, i, index, random);
+  }
+  const auto value = value_at<double>(content, i, index, random);
+  if (content == Content::noise || content == Content::specials) {
+    return random();
+  }
+  return static_cast<uint64_t>(static_cast<int64_t>(
+      std::isfinite(value) && std::fabs(value) < 1e15 ? value * 20 + (type == DType::u64 ? 100 : 0) : 77));
+}
+
 }  // namespace
 
 Array make_array(DType type, const Extents& shape, Content content, const Bound& bound, uint64_t seed) {
@@ -69,20 +122,8 @@ Array make_array(DType type, const Extents& shape, Content content, const Bound&
   Extents index(std::max<size_t>(1, shape.size()), 0);
   for (size_t i = 0; i < array.count(); ++i) {
     std::byte* out = array.data.data() + i * size;
-    if (type == DType::f32) {
-      const auto value = value_at<float>(content, i, index, random);
-      std::memcpy(out, &value, size);
-    } else if (type == DType::f64) {
-      const auto value = value_at<double>(content, i, index, random);
-      std::memcpy(out, &value, size);
-    } else {
-      const auto value = value_at<double>(content, i, index, random);
-      const uint64_t bits = content == Content::noise || content == Content::specials
-                                ? random()
-                                : static_cast<uint64_t>(static_cast<int64_t>(
-                                      std::isfinite(value) && std::fabs(value) < 1e15 ? value * 20 : 77));
-      std::memcpy(out, &bits, size);
-    }
+    const uint64_t bits = bits_at(type, content, i, index, random);
+    std::memcpy(out, &bits, size);
     for (size_t axis = shape.size(); axis-- > 0;) {
       if (++index[axis] < shape[axis]) {
         break;
@@ -91,9 +132,7 @@ Array make_array(DType type, const Extents& shape, Content content, const Bound&
     }
   }
   if (content == Content::fills) {
-    array.spec.fill_values = {type == DType::f32   ? uint64_t{std::bit_cast<uint32_t>(1e20F)}
-                              : type == DType::f64 ? std::bit_cast<uint64_t>(1e20)
-                                                   : uint64_t{77}};
+    array.spec.fill_values = {fill_of(type)};
   }
   return array;
 }

@@ -354,6 +354,8 @@ TEST(Bound, TheSmallestBoundOfARatioIsFound) {
   const RatioBound step = find_ratio_bound(10, limits, [](double bound) { return bound >= 0.25 ? 40 : 2; });
   EXPECT_NEAR(step.bound, 0.25, 0.0026);
   EXPECT_GE(step.bound, 0.25);
+  const BoundLimits subnormal = ratio_limits(DType::f64, {9, 0, 2e-323});
+  EXPECT_GT(find_ratio_bound(9, subnormal, [](double bound) { return bound > 1e-323 ? 40 : 2; }).bound, 1e-323);
   EXPECT_EQ(find_ratio_bound(1.2, ratio_limits(DType::f32, {9, 1, 1}), [](double) { return 1; }).bound, 0);
 }
 

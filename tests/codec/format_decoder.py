@@ -13,6 +13,7 @@ import tempfile
 
 import numpy as np
 
+import format_mapping
 from format_records import (ANCHOR_CONTEXT, COARSE, CONTEXT_STEPS, CLASSES, EXACT, HALVES, SIGNED, SPECIAL, ZERO,
                             Damage, Header, Reader, Record, need, opaque)
 
@@ -22,6 +23,8 @@ from format_records import (ANCHOR_CONTEXT, COARSE, CONTEXT_STEPS, CLASSES, EXAC
 
 def values_of(h, bits):
     """Elements' bits as what is worked on."""
+    if h.mapped:
+        return format_mapping.load(h, bits)
     if h.real:
         return bits.view(h.work)
     if h.type in HALVES:
@@ -31,7 +34,9 @@ def values_of(h, bits):
 
 
 def bits_of(h, values):
-    """The inverse; values are in the type's range."""
+    """The inverse; values are in the type's range, or mapped."""
+    if h.mapped:
+        return format_mapping.store(h, values)
     if h.real:
         return values.view(h.unsigned).copy()
     if h.type in HALVES:
@@ -52,7 +57,7 @@ def clamped(h, values):
 def apply_codes(h, prediction, codes, level):
     """What points decode to."""
     if h.scheme == 2:
-        return prediction + h.quanta[min(level, 4)] * codes.astype(f'i{h.size}').astype(h.work)
+        return prediction + h.quanta[min(level, 4)] * codes.astype(f'i{h.work.itemsize}').astype(h.work)
     if h.real:
         sign = h.unsigned.type(1 << 8 * h.size - 1)
         bits = prediction.view(h.unsigned)

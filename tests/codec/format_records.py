@@ -4,6 +4,8 @@ import struct
 import numpy as np
 import zstandard
 
+import format_mapping
+
 COARSE = 3
 CONTEXTS = 193
 ANCHOR_CONTEXT = 192
@@ -112,7 +114,10 @@ class Header:
         flags = r.u8()
         self.scheme = flags & 3
         self.linear, self.tiny = bool(flags & 4), bool(flags & 16)
-        r.u8()  # the bound's mode
+        mode = r.u8()  # of the bound
+        more = r.u8() if flags & 128 else 0
+        need(mode <= (7 if flags & 128 else 2) and more <= 3 and bool(flags & 128) == (more > 0 or mode > 2), 'no mode')
+        self.mapped = bool(more & 1)
         self.shape = [r.varint() for _ in range(r.varint())]
         self.predicted = [r.u8() for _ in range(r.u8())]
         self.edge, self.tile_bricks = [], []
@@ -121,9 +126,17 @@ class Header:
             self.tile_bricks.append(r.u8())
         if flags & 32:
             r.take(24)
+        if more & 2:
+            r.f64()
+        need(self.scheme == 2 or not self.mapped, 'only codes are mapped')
         if self.scheme == 2:
             r.f64()
             quantum = r.f64()
+            if self.mapped:
+                self.kind, self.kept_bits = r.u8(), r.u8()
+                r.take(16)
+                self.work = format_mapping.work_type(self.type, self.kind, self.size)
+                self.real = True
             scales = (1, 0.8, 0.64, 0.512, 0.5) if flags & 64 else (1, 1, 1, 1, 1)
             self.quanta = [self.work.type(quantum * scale) for scale in scales]
         self.specials = np.frombuffer(r.take(r.u8() * self.size), self.unsigned)

@@ -71,7 +71,25 @@ bool write_all(const std::filesystem::path& folder) {
     sample(type, {67, 81}, Content::waves, kAbsolute, true);
     sample(type, {20, 21, 22}, Content::mask, kTight);
   }
+  // Every mapping of every type.
+  const std::vector<Bound> bounds = {{BoundMode::absolute, 2},
+                                     {BoundMode::relative, 1e-2},
+                                     {BoundMode::pointwise, 0.05},
+                                     {BoundMode::psnr, 40},
+                                     {BoundMode::absolute_and_relative, 3, 0.1},
+                                     {BoundMode::ratio, 12},
+                                     {BoundMode::bits, 4}};
+  for (uint8_t type = 1; type <= 12; ++type) {
+    for (const Bound& bound : bounds) {
+      sample(DType{type}, {66, 71}, bound.mode == BoundMode::bits ? Content::specials : Content::mask, bound);
+    }
+    sample(DType{type}, {3, 20, 26}, Content::fills, bounds[0]);
+    sample(DType{type}, {2100}, Content::huge_range, bounds[2]);
+    sample(DType{type}, {67, 81}, Content::steps, bounds[2], true);
+  }
   // Many bricks, many tiles.
+  sample(DType::u16, {300, 280}, Content::ramp, bounds[0]);
+  sample(DType::f16, {70, 66, 30}, Content::waves, kLoose);
   sample(DType::f32, {70, 130, 67}, Content::waves, kLoose);
   sample(DType::f64, {300, 280}, Content::mask, kLoose);
   sample(DType::i16, {300, 280}, Content::steps, kLossless);

@@ -62,7 +62,14 @@ const std::vector<Case>& cases() {
       {"v2_f16_noise_lossless", DType::f16, {5000}, Content::noise, {}},
       {"v2_u8_tiny", DType::u8, {3}, Content::ramp, {}},
       {"v2_i64_ramp_lossless", DType::i64, {9000}, Content::ramp, {}},
-      {"v2_f32_tiny_abs", DType::f32, {40, 50}, Content::waves, {BoundMode::absolute, 1e-3}}};
+      {"v2_f32_tiny_abs", DType::f32, {40, 50}, Content::waves, {BoundMode::absolute, 1e-3}},
+      {"v2_f16_specials_rel", DType::f16, {60, 70}, Content::specials, {BoundMode::relative, 1e-2}},
+      {"v2_bf16_waves_bits", DType::bf16, {20, 30, 21}, Content::waves, {BoundMode::bits, 4}},
+      {"v2_u8_ramp_abs", DType::u8, {80, 90}, Content::ramp, {BoundMode::absolute, 2}},
+      {"v2_i32_waves_pwrel", DType::i32, {18, 20, 22}, Content::waves, {BoundMode::pointwise, 0.1}},
+      {"v2_f32_mask_pwrel", DType::f32, {70, 80}, Content::mask, {BoundMode::pointwise, 1e-2}},
+      {"v2_f64_waves_both", DType::f64, {70, 80}, Content::waves, {BoundMode::absolute_and_relative, 0.1, 1e-3}},
+      {"v2_f32_waves_ratio", DType::f32, {40, 50, 20}, Content::waves, {BoundMode::ratio, 20}}};
   return all;
 }
 

@@ -6,13 +6,13 @@
 namespace varve::codec::testing {
 namespace {
 
-constexpr std::array kTypes = {DType::u8,  DType::i8,  DType::u16, DType::i16, DType::u32, DType::i32,
-                               DType::u64, DType::i64, DType::f16, DType::f32, DType::f64};
-const std::vector<Bound> kBounds = {{BoundMode::lossless, 0},      {BoundMode::absolute, 1e-5},
-                                    {BoundMode::absolute, 0.25},   {BoundMode::absolute, 1e9},
-                                    {BoundMode::absolute, 1e-300}, {BoundMode::absolute, 1e308},
-                                    {BoundMode::relative, 1e-2},   {BoundMode::relative, 1e-4},
-                                    {BoundMode::relative, 1e-12},  {BoundMode::relative, 2.0}};
+constexpr std::array kTypes = {DType::u8,  DType::i8,  DType::u16, DType::i16,  DType::u32, DType::i32,
+                               DType::u64, DType::i64, DType::f16, DType::bf16, DType::f32, DType::f64};
+const std::vector<Bound> kBounds = {
+    {BoundMode::lossless, 0},    {BoundMode::absolute, 1e-5},   {BoundMode::absolute, 0.25},
+    {BoundMode::absolute, 1e9},  {BoundMode::absolute, 1e-300}, {BoundMode::absolute, 1e308},
+    {BoundMode::relative, 1e-2}, {BoundMode::relative, 1e-4},   {BoundMode::relative, 1e-12},
+    {BoundMode::relative, 2.0},  {BoundMode::absolute, 3},      {BoundMode::absolute_and_relative, 1, 1e-2}};
 
 Extents random_shape(std::mt19937_64& random, uint64_t limit) {
   constexpr std::array<uint64_t, 16> kExtents = {1, 2, 3, 5, 6, 7, 11, 13, 15, 16, 17, 31, 63, 64, 65, 129};

@@ -1,4 +1,5 @@
 // Kinds of data on which other compressors broke their promise, each with what is right.
+#include "codec/mapping.h"
 #include "tests/codec/arrays.h"
 
 namespace varve::codec::testing {
@@ -140,6 +141,36 @@ TEST(Values, OneNanSpoilsNothing) {
   check_round_trip(from_values<float>({5.3F, 6.2F, 7.3F, std::nanf("")}, {4}, {BoundMode::relative, 0.1}));
   const std::vector<float> nans(1000, std::bit_cast<float>(0xffc00001U));
   check_round_trip(from_values(nans, {10, 100}, {BoundMode::relative, 1e-2}));
+}
+
+// NaN and infinite halves are no numbers of the range, and a missing value is told by its distance as a value.
+TEST(Values, MissingHalvesDoNotWidenARelativeRange) {
+  for (const DType type : {DType::f16, DType::bf16}) {
+    const bool is_half = type == DType::f16;
+    for (const uint16_t missing : {uint16_t{0x7fff}, is_half ? uint16_t{0xfc00} : uint16_t{0xff80}, uint16_t{0x7b53}}) {
+      Array array = make_array(type, {50, 60}, Content::waves, {BoundMode::relative, 1e-2}, 48);
+      for (size_t i = 0; i < array.count(); i += 7) {
+        std::memcpy(array.data.data() + 2 * i, &missing, 2);
+      }
+      const auto codec = ArrayCodec::plan(array.spec, reader_of(array));
+      ASSERT_TRUE(codec.ok());
+      EXPECT_LT(codec->info().absolute_bound, 0.05) << name_of(type) << missing;
+      EXPECT_GT(codec->info().absolute_bound, 0) << name_of(type) << missing;
+      check_round_trip(array);
+    }
+  }
+}
+
+// Where elements are further apart than the bound, a bound must cost nothing.
+TEST(Values, BoundsBelowTheStepsOfHalvesCostNothing) {
+  Array array = make_array(DType::f16, {60, 70, 20}, Content::waves, {}, 51);
+  for (size_t i = 0; i < array.count(); ++i) {
+    const uint16_t value = float_to_half(288 + half_to_float(element<uint16_t>(array.data, i)));
+    std::memcpy(array.data.data() + 2 * i, &value, 2);
+  }
+  const size_t lossless = check_round_trip(array);
+  array.spec.bound = {BoundMode::absolute, 0.01};
+  EXPECT_LE(check_round_trip(array), lossless + 40);
 }
 
 TEST(Values, FillValuesDoNotWidenARelativeRange) {
