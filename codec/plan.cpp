@@ -196,6 +196,31 @@ class Planner {
     return made;
   }
 
+  /// Whether the first elements of tiles, which nothing predicts, are whole codes: else these settings did not make
+  /// them. For arrays in memory.
+  template <typename W>
+  bool anchors_fit(const Settings& settings) const {
+    constexpr uint64_t kLooks = 8;
+    const Coding<W> coding(settings);
+    for (uint64_t tile = 0; tile < std::min(settings.geometry.tile_count(), kLooks) && !whole_.empty(); ++tile) {
+      const Box box = settings.geometry.tile_box(tile);
+      uint64_t at = 0;
+      for (size_t axis = 0; axis < box.origin.size(); ++axis) {
+        at = at * spec_.shape[axis] + box.origin[axis];
+      }
+      W x{};
+      load_row<W>(spec_.dtype, whole_.data() + at * sizeof(W), 1, 1, &x);
+      const unsigned top = std::max(top_level(settings.geometry.dims_of(box)), settings.geometry.coarse_shift);
+      const W quantum = coding.quantum(top);
+      const W code = std::nearbyint(x / quantum);
+      const bool plain = std::fabs(code) < W(1 << 20) && !coding.is_special(x);  // what is not may be stored exactly
+      if (plain && std::fabs(code * quantum - x) > std::fabs(x) * 4 * std::numeric_limits<W>::epsilon()) {
+        return false;
+      }
+    }
+    return true;
+  }
+
   /// Data that was decoded once gets the settings that made it, so that encoding it again moves nothing.
   std::optional<Settings> maker(const std::vector<AxisEstimate>& ranked) const {
     if (with(Scheme::codes).is_mapped()) {
@@ -230,31 +255,6 @@ class Planner {
       }
       return std::nullopt;
     });
-  }
-
-  /// Whether the first elements of tiles, which nothing predicts, are whole codes: else these settings did not make
-  /// them. For arrays in memory.
-  template <typename W>
-  bool anchors_fit(const Settings& settings) const {
-    constexpr uint64_t kLooks = 8;
-    const Coding<W> coding(settings);
-    for (uint64_t tile = 0; tile < std::min(settings.geometry.tile_count(), kLooks) && !whole_.empty(); ++tile) {
-      const Box box = settings.geometry.tile_box(tile);
-      uint64_t at = 0;
-      for (size_t axis = 0; axis < box.origin.size(); ++axis) {
-        at = at * spec_.shape[axis] + box.origin[axis];
-      }
-      W x{};
-      load_row<W>(spec_.dtype, whole_.data() + at * sizeof(W), 1, 1, &x);
-      const unsigned top = std::max(top_level(settings.geometry.dims_of(box)), settings.geometry.coarse_shift);
-      const W quantum = coding.quantum(top);
-      const W code = std::nearbyint(x / quantum);
-      const bool plain = std::fabs(code) < W(1 << 20) && !coding.is_special(x);  // what is not may be stored exactly
-      if (plain && std::fabs(code * quantum - x) > std::fabs(x) * 4 * std::numeric_limits<W>::epsilon()) {
-        return false;
-      }
-    }
-    return true;
   }
 
   /// The same where elements are mapped: what decoded points are stored as tells little of their codes. So an array in
