@@ -363,8 +363,8 @@ void encode_codes(EncodeJob<T>& job) {
           const Vec<T> shifted = scaled + L::kMagic;
           const Vec<T> rounded = shifted - L::kMagic;
           Vec<T> r = p + quantum * rounded;
-          const SVec<T> k = reinterpret_cast<SVec<T>>(shifted) - reinterpret_cast<SVec<T>>(spread<T>(L::kMagic));
-          UVec<T> u = reinterpret_cast<UVec<T>>((k << 1) ^ (k >> (8 * sizeof(T) - 1)));
+          const UVec<T> k = bits_of<T>(shifted) - bits_of<T>(spread<T>(L::kMagic));  // any bits where it is too large
+          UVec<T> u = (k << 1) ^ reinterpret_cast<UVec<T>>(reinterpret_cast<SVec<T>>(k) >> (8 * sizeof(T) - 1));
           const UVec<T> bits = bits_of<T>(x);
           const SVec<T> good = (magnitude<T>(scaled) < L::kLimit) & (magnitude<T>(x - r) < bound) & (bits != kSign);
           const SVec<T> plain = good & (u < kDirectCodes);

@@ -321,7 +321,6 @@ def scenario_tiny(m):
             record = np.zeros(5000, [("a", "f4"), ("b", "f8", (2,)), ("c", "S5")])
             record["a"] = np.arange(5000)
             file.create_dataset("compound", data=record, track_times=False)
-            file.create_dataset("half", data=smooth(dtype="f2"), track_times=False)
             file.create_dataset("zipped", data=smooth(), chunks=(32, 32, 32), compression="gzip", track_times=False)
             file.create_dataset("summed", data=smooth(), chunks=(32, 32, 32), fletcher32=True, track_times=False)
 
