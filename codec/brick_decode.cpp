@@ -420,22 +420,6 @@ void for_patches_of(std::span<const std::byte> patches, const Dims& grid, const 
   }
 }
 
-/// Every point of a brick of a tiny array is in the coarse grid: copies them.
-template <typename W>
-void copy_from_grid(const Coding<W>& coding, const CoarsePoints<W>& from, const std::array<size_t, 3>& origin,
-                    const Layout& layout, std::byte* out) {
-  const size_t size = coding.size;
-  std::vector<W> row(layout.dims.n[2]);
-  for_each_row(layout.dims, [&](size_t item, size_t z, size_t y) {
-    const auto& n = from.dims.n;
-    const size_t at = ((item * n[0] + origin[0] + z) * n[1] + origin[1] + y) * n[2] + origin[2];
-    std::memcpy(row.data(), from.value + at * sizeof(W), row.size() * sizeof(W));
-    std::byte* to = out + (layout.batch_offset[item] + z * layout.stride[0] + y * layout.stride[1]) * size;
-    store_points(coding, row.data(), from.special != nullptr ? from.special + at : nullptr, row.size(), to,
-                 layout.stride[2]);
-  });
-}
-
 /// The element that all points of levels 0, 1 and 2 are, if their records say so; else nothing.
 std::span<const std::byte> constant_levels(const std::array<std::optional<std::span<const std::byte>>, 3>& levels,
                                            size_t size) {
@@ -557,23 +541,21 @@ Status decode_brick(const Settings& settings, uint64_t brick, std::span<const st
     }
     const CoarsePoints<W> points = parts.of<W>(coarse.data(), grid);
     const auto patch = [&](const Patch& one) { apply(one, layout, size, out); };
+    Decoder<W> decoder(settings, layout.dims);
+    const Plane<W> window =
+        coarse_window<W>(points, origin, coarsen(layout.dims, geometry.coarse_shift), Decoder<W>::memory());
+    std::optional<Status> copied;
     if (geometry.coarse_shift == 0) {
-      copy_from_grid<W>(Coding<W>(settings), points, origin, layout, out);
+      copied = Status();  // all points of tiny arrays are coarse
+    } else if (finest == 0) {
+      copied = copy_elements_of(levels, settings.specials.size(), size, layout, out);
+    }
+    if (copied.has_value()) {
+      VARVE_TRY(std::move(*copied));
+      put_coarse_points<W>(Coding<W>(settings), window, geometry.coarse_shift, layout, out);
     } else {
-      Decoder<W> decoder(settings, layout.dims);
-      LevelMemory<W>& memory = Decoder<W>::memory();
-      const Plane<W> window = coarse_window<W>(points, origin, coarsen(layout.dims, geometry.coarse_shift), memory);
-      std::optional<Status> copied;
-      if (finest == 0) {
-        copied = copy_elements_of(levels, settings.specials.size(), size, layout, out);
-      }
-      if (copied.has_value()) {
-        VARVE_TRY(std::move(*copied));
-        put_coarse_points<W>(Coding<W>(settings), window, geometry.coarse_shift, layout, out);
-      } else {
-        VARVE_TRY(decoder.brick(window, levels, finest, layout, out));
-        std::for_each(decoder.patches().begin(), decoder.patches().end(), patch);
-      }
+      VARVE_TRY(decoder.brick(window, levels, finest, layout, out));
+      std::for_each(decoder.patches().begin(), decoder.patches().end(), patch);
     }
     for_patches_of(coarse.subspan(parts.patches()), grid, origin, layout.dims, geometry.coarse_shift, patch);
     return {};

@@ -94,17 +94,22 @@ bool convert(const std::byte* x, size_t count, double power, const Miss& miss, c
   return true;
 }
 
-/// The escape of a bit pattern; `add`: may be a new one. Nothing: there are too many.
-std::optional<size_t> escape_of(std::vector<uint64_t>& escapes, uint64_t bits, bool add) {
+/// The number of a bit pattern among the escapes.
+std::optional<size_t> escape_of(const std::vector<uint64_t>& escapes, uint64_t bits) {
   const auto found = std::find(escapes.begin(), escapes.end(), bits);
-  const auto at = static_cast<size_t>(found - escapes.begin());
-  if (found == escapes.end()) {
-    if (!add || escapes.size() >= kMostEscapes) {
-      return std::nullopt;
-    }
-    escapes.push_back(bits);
+  return found == escapes.end() ? std::nullopt : std::optional<size_t>(found - escapes.begin());
+}
+
+/// Adds a bit pattern that is new. False: there are too many.
+bool add_escape(std::vector<uint64_t>& escapes, uint64_t bits) {
+  if (escape_of(escapes, bits).has_value()) {
+    return true;
   }
-  return at;
+  if (escapes.size() >= kMostEscapes) {
+    return false;
+  }
+  escapes.push_back(bits);
+  return true;
 }
 
 /// Looks for the fewest digits.
@@ -113,7 +118,7 @@ class Finder {
  public:
   explicit Finder(const ArraySpec& spec) {
     for (const uint64_t fill : spec.fill_values) {
-      escape_of(fills_, fill & ~uint64_t{0} >> (64 - 8 * sizeof(Float)), true);
+      add_escape(fills_, fill & ~uint64_t{0} >> (64 - 8 * sizeof(Float)));
     }
   }
   /// Goes on from `digits` to the first number of digits that some elements in a row need.
@@ -131,9 +136,7 @@ class Finder {
   }
   /// Whether all elements fit, or are escapes that are new or known.
   bool add(const std::byte* x, size_t count) {
-    const auto miss = [&](size_t i, auto) {
-      return escape_of(decimal_.escapes, bits_at<Float>(x, i), true).has_value();
-    };
+    const auto miss = [&](size_t i, auto) { return add_escape(decimal_.escapes, bits_at<Float>(x, i)); };
     return convert<Float>(x, count, kPowers.at(decimal_.digits), miss, [](size_t, auto*, size_t) {});
   }
   const Decimal& found() const { return decimal_; }
@@ -174,9 +177,8 @@ Result<std::optional<Decimal>> find(const ArraySpec& spec, const ReadBox& read) 
 
 template <typename Float>
 bool to_integers_of(const Decimal& decimal, const std::byte* floats, size_t count, std::byte* out) {
-  std::vector<uint64_t> escapes = decimal.escapes;
   const auto miss = [&](size_t i, auto& integer) {
-    const auto escape = escape_of(escapes, bits_at<Float>(floats, i), false);
+    const auto escape = escape_of(decimal.escapes, bits_at<Float>(floats, i));
     integer = escape_integer<Float>(escape.value_or(0));
     return escape.has_value();
   };

@@ -41,6 +41,10 @@ uint64_t get_element(ByteReader& in, size_t size) {
   return bits;
 }
 
+void put_element(ByteWriter& out, uint64_t bits, size_t size) {
+  out.put_bytes(std::as_bytes(std::span(&bits, 1)).first(size));
+}
+
 Status read_type(ByteReader& in, Settings& made) {
   const unsigned type = in.get_u8();
   if (type != kDecimalF32 && type != kDecimalF64) {
@@ -132,7 +136,7 @@ Bytes write_header(const Settings& settings) {
     out.put_u8(static_cast<uint8_t>(settings.decimal->digits));
     out.put_u8(static_cast<uint8_t>(settings.decimal->escapes.size()));
     for (const uint64_t bits : settings.decimal->escapes) {
-      out.put_bytes(std::as_bytes(std::span(&bits, 1)).first(element_size(settings.dtype)));
+      put_element(out, bits, element_size(settings.dtype));
     }
   } else {
     out.put_u8(static_cast<uint8_t>(settings.dtype));
@@ -177,7 +181,7 @@ Bytes write_header(const Settings& settings) {
   }
   out.put_u8(static_cast<uint8_t>(settings.specials.size()));
   for (const uint64_t bits : settings.specials) {
-    out.put_bytes(std::as_bytes(std::span(&bits, 1)).first(element_size(settings.dtype)));
+    put_element(out, bits, element_size(settings.dtype));
   }
   if (settings.scheme == Scheme::residuals) {
     out.put_u8(settings.residual_base);

@@ -297,45 +297,24 @@ void every_second(const T* from, const T* end, size_t count, T* out) {
   }
 }
 
-template <typename T>
+/// V: a vector of T.
+template <typename T, typename V = Vec<T>>
 void interleave(const T* even, const T* odd, size_t count, T* out) {
-  constexpr auto kSequence = std::make_index_sequence<kLanes<T>>();
+  constexpr size_t kCount = sizeof(V) / sizeof(T);
+  constexpr auto kSequence = std::make_index_sequence<kCount>();
   size_t i = 0;
-  for (; i + 2 * kLanes<T> <= count; i += 2 * kLanes<T>) {
-    const Vec<T> a = load<T>(even + i / 2);
-    const Vec<T> b = load<T>(odd + i / 2);
-    store<T>(out + i, zip_low<T>(a, b, kSequence));
-    store<T>(out + i + kLanes<T>, zip_high<T>(a, b, kSequence));
+  for (; i + 2 * kCount <= count; i += 2 * kCount) {
+    V a;
+    V b;
+    std::memcpy(&a, even + i / 2, sizeof a);
+    std::memcpy(&b, odd + i / 2, sizeof b);
+    const V low = zip_low(a, b, kSequence);
+    const V high = zip_high(a, b, kSequence);
+    std::memcpy(out + i, &low, sizeof low);
+    std::memcpy(out + i + kCount, &high, sizeof high);
   }
   for (; i < count; ++i) {
     out[i] = i % 2 == 0 ? even[i / 2] : odd[i / 2];
-  }
-}
-
-template <size_t... I>
-inline VectorU8 zip_bytes_low(VectorU8 a, VectorU8 b, std::index_sequence<I...> /*lanes*/) {
-  return __builtin_shufflevector(a, b, (I / 2 + (I % 2) * sizeof...(I))...);
-}
-template <size_t... I>
-inline VectorU8 zip_bytes_high(VectorU8 a, VectorU8 b, std::index_sequence<I...> /*lanes*/) {
-  return __builtin_shufflevector(a, b, (sizeof...(I) / 2 + I / 2 + (I % 2) * sizeof...(I))...);
-}
-
-void interleave_bytes(const uint8_t* even, const uint8_t* odd, size_t count, uint8_t* out) {
-  constexpr auto kSequence = std::make_index_sequence<kByteLanes>();
-  size_t i = 0;
-  for (; i + kByteLanes <= count / 2; i += kByteLanes) {
-    const VectorU8 a = load_bytes(even + i);
-    const VectorU8 b = load_bytes(odd + i);
-    store_bytes(out + 2 * i, zip_bytes_low(a, b, kSequence));
-    store_bytes(out + 2 * i + kByteLanes, zip_bytes_high(a, b, kSequence));
-  }
-  for (; i < count / 2; ++i) {
-    out[2 * i] = even[i];
-    out[2 * i + 1] = odd[i];
-  }
-  if (count % 2 != 0) {
-    out[count - 1] = even[count / 2];
   }
 }
 

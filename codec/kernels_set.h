@@ -33,7 +33,7 @@ constexpr Kernels make_kernels(const char* name) {
           mark_class,
           any_outside,
           any_beyond,
-          interleave_bytes,
+          interleave<uint8_t, VectorU8>,
           rans_encode_plain,
           rans_decode_plain};
 }

@@ -171,12 +171,12 @@ template <typename T, size_t... I>
 inline Vec<T> even_lanes(Vec<T> low, Vec<T> high, std::index_sequence<I...> /*lanes*/) {
   return __builtin_shufflevector(low, high, (2 * I)...);
 }
-template <typename T, size_t... I>
-inline Vec<T> zip_low(Vec<T> a, Vec<T> b, std::index_sequence<I...> /*lanes*/) {
+template <typename V, size_t... I>
+inline V zip_low(V a, V b, std::index_sequence<I...> /*lanes*/) {
   return __builtin_shufflevector(a, b, (I / 2 + (I % 2) * sizeof...(I))...);
 }
-template <typename T, size_t... I>
-inline Vec<T> zip_high(Vec<T> a, Vec<T> b, std::index_sequence<I...> /*lanes*/) {
+template <typename V, size_t... I>
+inline V zip_high(V a, V b, std::index_sequence<I...> /*lanes*/) {
   return __builtin_shufflevector(a, b, (sizeof...(I) / 2 + I / 2 + (I % 2) * sizeof...(I))...);
 }
 

@@ -227,7 +227,7 @@ Bytes pack_elements(std::span<const std::byte> elements, size_t element_size) {
   const bool shuffled = mixed.size() <= plain.size();
   Bytes& packed = shuffled ? mixed : plain;
   if (part.size() < elements.size()) {
-    packed = zstd_pack(shuffled ? shuffle(elements, element_size) : Bytes(elements.begin(), elements.end()));
+    packed = shuffled ? zstd_pack(shuffle(elements, element_size)) : zstd_pack(elements);
   }
   if (packed.size() >= elements.size()) {
     return record(Method::stored, elements);

@@ -88,7 +88,6 @@ class TileEncoder {
 
   void coarse(uint64_t tile, const Layout& layout) {
     layout_ = &layout;
-    in_coarse_ = true;
     load_coarse();
     const Dims grid = coarsen(layout.dims, shift_);
     Plane<W> plane;
@@ -107,7 +106,6 @@ class TileEncoder {
 
   void brick(uint64_t number, const Layout& layout, const std::array<size_t, 3>& origin) {
     layout_ = &layout;
-    in_coarse_ = false;
     number_ = number;
     if (!elements_only_) {
       load_brick();
@@ -449,8 +447,11 @@ class TileEncoder {
       const size_t i = position / dims.n[2] / dims.n[1] / dims.n[0];
       return element_of(c, level, item + i, z, y, x);
     };
+    if (elements_ && level < shift_) {
+      return;  // a brick's: see store_level()
+    }
     if (elements_) {
-      for (size_t position = 0; position < dims.count() && in_coarse_; ++position) {
+      for (size_t position = 0; position < dims.count(); ++position) {
         const std::byte* from = place(position);
         stored_.insert(stored_.end(), from, from + coding_.size);
       }
@@ -489,7 +490,6 @@ class TileEncoder {
   const Layout* layout_ = nullptr;
   uint64_t number_ = 0;
   bool elements_ = false;
-  bool in_coarse_ = false;
   bool stopped_ = false;
   GridView<W> grid0_;
   CoarsePoints<W> coarse_;
@@ -540,11 +540,13 @@ void encode_constant(const Settings& settings, uint64_t tile, std::span<const st
 void encode_records(const Settings& settings, uint64_t tile, const std::byte* data, bool elements, BrickChoice choice,
                     RecordSink& sink) {
   const bool only = elements || settings.scheme == Scheme::elements;
-  const size_t size = element_size(settings.dtype);
-  const std::span<const std::byte> all(data, element_count(settings.geometry.tile_box(tile).shape) * size);
-  if (only && is_constant(all, size)) {
-    encode_constant(settings, tile, all.first(size), choice, sink);
-    return;
+  if (only) {
+    const size_t size = element_size(settings.dtype);
+    const std::span<const std::byte> all(data, element_count(settings.geometry.tile_box(tile).shape) * size);
+    if (is_constant(all, size)) {
+      encode_constant(settings, tile, all.first(size), choice, sink);
+      return;
+    }
   }
   with_work_type(settings, [&](auto zero) {
     using W = decltype(zero);

@@ -10,19 +10,7 @@ Result<T> around(Injector& injector, Op op, const std::string& path, const Pass&
   if (!injector.armed(Seam::device)) {
     return pass();
   }
-  std::optional<Result<T>> result;
-  const Status done = injector.around({Seam::device, op, path, 0}, [&]() -> Status {
-    result = pass();
-    return result->ok() ? Status() : Status(result->error());
-  });
-  if (!done.ok()) {
-    return done.error();
-  }
-  if constexpr (std::is_void_v<T>) {
-    return {};
-  } else {
-    return result ? *std::move(result) : Result<T>(Error{EIO, "left out by a fault"});
-  }
+  return injector.around_result<T>({Seam::device, op, path, 0}, pass);
 }
 
 class FaultyFile final : public index::DeviceFile {

@@ -127,19 +127,7 @@ Result<T> FaultyOperations::around(const fs::Caller& caller, Op op, const Path& 
   if (!path) {
     return pass();
   }
-  std::optional<Result<T>> result;
-  const Status done = injector_.around({Seam::app, op, *path, caller.pid}, [&]() -> Status {
-    result = pass();
-    return result->ok() ? Status() : Status(result->error());
-  });
-  if (!done.ok()) {
-    return done.error();
-  }
-  if constexpr (std::is_void_v<T>) {
-    return {};
-  } else {
-    return result ? *std::move(result) : Result<T>(Error{EIO, "left out by a fault"});
-  }
+  return injector_.around_result<T>({Seam::app, op, *path, caller.pid}, pass);
 }
 
 Result<fs::InodeNumber> FaultyOperations::find(const std::string& path) {

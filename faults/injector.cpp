@@ -147,6 +147,17 @@ struct Injector::Turn {
     VARVE_ASSIGN(verdict, armed->decide(*file, medium, {call.seam, call.op, call.pid, at, bytes, data, 0}));
     return {};
   }
+  /// What happened to; not by what.
+  JournalEntry entry() const {
+    JournalEntry made;
+    made.seam = call.seam;
+    made.op = call.op;
+    made.index = index();
+    made.path = call.path;
+    made.offset = offset;
+    made.length = length;
+    return made;
+  }
   Effect& effect() { return verdict.effect; }
   bool acts() const { return verdict.effect.any() || !verdict.effect.note.empty(); }
   Error error() const {
@@ -172,15 +183,9 @@ void Injector::before(Turn& turn) {
     return;
   }
   turn.armed->count_injection();
-  JournalEntry entry;
+  JournalEntry entry = turn.entry();
   entry.rule = turn.verdict.rule;
   entry.model = turn.verdict.model;
-  entry.seam = turn.call.seam;
-  entry.op = turn.call.op;
-  entry.index = turn.index();
-  entry.path = turn.call.path;
-  entry.offset = turn.offset;
-  entry.length = turn.length;
   entry.pid = turn.call.pid;
   entry.where = turn.verdict.where;
   entry.effect = turn.effect();
@@ -316,15 +321,9 @@ void Injector::release_held(Turn& turn, size_t newest, bool all) {
     }
     before_it->resize(std::min(before_it->size(), kMostNoted));
     rest.was = *std::move(before_it);
-    JournalEntry entry;
+    JournalEntry entry = turn.entry();
     entry.rule = turn.armed->rule(rule).name;
     entry.model = turn.armed->rule(rule).model;
-    entry.seam = turn.call.seam;
-    entry.op = turn.call.op;
-    entry.index = turn.index();
-    entry.path = turn.call.path;
-    entry.offset = turn.offset;
-    entry.length = turn.length;
     entry.effect.rest.push_back(rest);
     journal_.add(entry);
     turn.armed->count_injection();

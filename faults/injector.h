@@ -7,7 +7,9 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <type_traits>
 
 #include "faults/armed.h"
 #include "faults/journal.h"
@@ -66,6 +68,23 @@ class Injector {
   Status truncate(const Call& call, Medium& file, uint64_t size, const std::function<Status()>& pass);
   /// Any other operation: `pass` does it.
   Status around(const Call& call, const std::function<Status()>& pass);
+  /// The same for one that gives something: pass() returns a Result<T>, T may be void.
+  template <typename T, typename Pass>
+  Result<T> around_result(const Call& call, const Pass& pass) {
+    std::optional<Result<T>> result;
+    const Status done = around(call, [&]() -> Status {
+      result = pass();
+      return result->ok() ? Status() : Status(result->error());
+    });
+    if (!done.ok()) {
+      return done.error();
+    }
+    if constexpr (std::is_void_v<T>) {
+      return {};
+    } else {
+      return result ? *std::move(result) : Result<T>(Error{EIO, "left out by a fault"});
+    }
+  }
   void renamed(Seam seam, const std::string& from, const std::string& to);
   void removed(Seam seam, const std::string& path);
 

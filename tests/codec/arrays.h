@@ -146,6 +146,17 @@ std::string violation(const Array& array, const Bytes& decoded,
 /// moved.
 double psnr_of(const Array& array, const Bytes& decoded);
 
+/// An array of f32 or f64.
+template <typename T>
+Array array_of(const std::vector<T>& values, const Extents& shape, const Bound& bound,
+               const std::vector<uint64_t>& fills = {}) {
+  Array array;
+  array.spec = {sizeof(T) == 4 ? DType::f32 : DType::f64, shape, bound, fills, {}};
+  array.data.resize(values.size() * sizeof(T));
+  std::memcpy(array.data.data(), values.data(), array.data.size());
+  return array;
+}
+
 /// Plans, encodes, decodes and checks what must always hold. Returns the stored bytes.
 inline size_t check_round_trip(const Array& array, Bytes* decoded_out = nullptr) {
   const auto codec = ArrayCodec::plan(array.spec, reader_of(array));

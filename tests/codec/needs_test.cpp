@@ -38,16 +38,6 @@
 namespace varve::codec::testing {
 namespace {
 
-template <typename T>
-Array array_of(const std::vector<T>& values, const Extents& shape, const Bound& bound,
-               const std::vector<uint64_t>& fills = {}) {
-  Array array;
-  array.spec = {sizeof(T) == 4 ? DType::f32 : DType::f64, shape, bound, fills, {}};
-  array.data.resize(values.size() * sizeof(T));
-  std::memcpy(array.data.data(), values.data(), array.data.size());
-  return array;
-}
-
 TEST(Needs, ABoundOfZeroIsLossless) {
   for (const BoundMode mode : {BoundMode::absolute, BoundMode::relative}) {
     for (const Content content : kContents) {

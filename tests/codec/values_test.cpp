@@ -5,16 +5,6 @@
 namespace varve::codec::testing {
 namespace {
 
-template <typename T>
-Array from_values(const std::vector<T>& values, const Extents& shape, const Bound& bound,
-                  const std::vector<uint64_t>& fills = {}) {
-  Array array;
-  array.spec = {sizeof(T) == 4 ? DType::f32 : DType::f64, shape, bound, fills, {}};
-  array.data.resize(values.size() * sizeof(T));
-  std::memcpy(array.data.data(), values.data(), array.data.size());
-  return array;
-}
-
 // SZ2 #10: bound exceeded by 3e-15 relative on ramps and random data.
 TEST(Values, RampPlusNoiseInDoubleKeepsTheBoundExactly) {
   std::mt19937_64 random(40);
@@ -23,7 +13,7 @@ TEST(Values, RampPlusNoiseInDoubleKeepsTheBoundExactly) {
   for (size_t i = 0; i < values.size(); ++i) {
     values[i] = static_cast<double>(i) * 1e-3 + unit(random);
   }
-  check_round_trip(from_values(values, {400, 500}, {BoundMode::absolute, 1e-5}));
+  check_round_trip(array_of(values, {400, 500}, {BoundMode::absolute, 1e-5}));
 }
 
 // SZ2 #102: difference 1.00000000032e-5 for bound 1e-5 near 116.3.
@@ -35,8 +25,8 @@ TEST(Values, NearOneHundredAndSixteen) {
     value = normal(random);
   }
   const std::vector<float> narrow(wide.begin(), wide.end());
-  check_round_trip(from_values(wide, {171840}, {BoundMode::absolute, 1e-5}));
-  check_round_trip(from_values(narrow, {171840}, {BoundMode::absolute, 1e-5}));
+  check_round_trip(array_of(wide, {171840}, {BoundMode::absolute, 1e-5}));
+  check_round_trip(array_of(narrow, {171840}, {BoundMode::absolute, 1e-5}));
 }
 
 // zfp #62: a wide range of exponents under an absolute bound.
@@ -62,7 +52,7 @@ TEST(Values, RampsUnderTightBounds) {
     ramp[i] = static_cast<double>(i);
   }
   for (const double bound : {1e-6, 1e-9, 1e-12, 1e-15}) {
-    check_round_trip(from_values(ramp, {300, 300}, {BoundMode::absolute, bound}));
+    check_round_trip(array_of(ramp, {300, 300}, {BoundMode::absolute, bound}));
   }
 }
 
@@ -81,8 +71,8 @@ TEST(Values, ErrorsThatFallOnTheBound) {
   for (float& value : values) {
     value = static_cast<float>(random() % 2000);
   }
-  check_round_trip(from_values(values, {60, 70}, {BoundMode::absolute, 0.5}));
-  check_round_trip(from_values(values, {60, 70}, {BoundMode::absolute, 1}));
+  check_round_trip(array_of(values, {60, 70}, {BoundMode::absolute, 0.5}));
+  check_round_trip(array_of(values, {60, 70}, {BoundMode::absolute, 1}));
 }
 
 TEST(Values, ExtremesOfTheTypeDoNotOverflowTheRange) {
@@ -92,13 +82,13 @@ TEST(Values, ExtremesOfTheTypeDoNotOverflowTheRange) {
   }
   const std::vector<double>& wide = values;
   for (const double bound : {1e-3, 0.5, 1e-14}) {
-    check_round_trip(from_values(wide, {5000}, {BoundMode::relative, bound}));
+    check_round_trip(array_of(wide, {5000}, {BoundMode::relative, bound}));
   }
   std::vector<float> narrow(5000);
   for (size_t i = 0; i < narrow.size(); ++i) {
     narrow[i] = std::sin(static_cast<float>(i) * 0.01F) * std::numeric_limits<float>::max();
   }
-  check_round_trip(from_values(narrow, {50, 100}, {BoundMode::relative, 1e-3}));
+  check_round_trip(array_of(narrow, {50, 100}, {BoundMode::relative, 1e-3}));
 }
 
 // zfp #149: a mask must cost little and must not disturb what is around it.
@@ -119,8 +109,8 @@ TEST(Values, AMaskCostsLittle) {
     }
     const Bound bound{BoundMode::absolute, 0.02};
     Bytes decoded;
-    const size_t with_mask = check_round_trip(from_values(masked, {300, 400}, bound, fills), &decoded);
-    const size_t without = check_round_trip(from_values(filled, {300, 400}, bound));
+    const size_t with_mask = check_round_trip(array_of(masked, {300, 400}, bound, fills), &decoded);
+    const size_t without = check_round_trip(array_of(filled, {300, 400}, bound));
     EXPECT_LE(with_mask, 2 * without + 600) << "declared: " << declared;
     for (size_t i = 0; i < masked.size(); ++i) {
       if (masked[i] > 1e30F) {
@@ -137,10 +127,10 @@ TEST(Values, OneNanSpoilsNothing) {
     values[i] = static_cast<float>(i);
   }
   values[7] = std::bit_cast<float>(0x7fc12345U);
-  check_round_trip(from_values(values, {6, 6}, {BoundMode::relative, 1e-2}));
-  check_round_trip(from_values<float>({5.3F, 6.2F, 7.3F, std::nanf("")}, {4}, {BoundMode::relative, 0.1}));
+  check_round_trip(array_of(values, {6, 6}, {BoundMode::relative, 1e-2}));
+  check_round_trip(array_of<float>({5.3F, 6.2F, 7.3F, std::nanf("")}, {4}, {BoundMode::relative, 0.1}));
   const std::vector<float> nans(1000, std::bit_cast<float>(0xffc00001U));
-  check_round_trip(from_values(nans, {10, 100}, {BoundMode::relative, 1e-2}));
+  check_round_trip(array_of(nans, {10, 100}, {BoundMode::relative, 1e-2}));
 }
 
 // NaN and infinite halves are no numbers of the range, and a missing value is told by its distance as a value.
@@ -193,7 +183,7 @@ TEST(Values, MissingValuesAreBitPatterns) {
         values[i] = choice < others.size() ? std::bit_cast<float>(others.at(choice)) : static_cast<float>(i % 90) / 8;
       }
       SCOPED_TRACE(fmt::format("{:08x} {}", fill, to_string(bound)));
-      const Array array = from_values(values, {90, 90}, bound, {fill});
+      const Array array = array_of(values, {90, 90}, bound, {fill});
       Bytes decoded;
       check_round_trip(array, &decoded);
       for (size_t i = 0; i < values.size(); ++i) {
@@ -211,7 +201,7 @@ TEST(Values, UndeclaredMissingValuesDoNotWidenARelativeRangeEither) {
     const auto x = static_cast<double>(i % 300);
     values[i] = x > 200 ? -1e10F : static_cast<float>(15 + 10 * std::sin(y * 0.05) * std::cos(x * 0.04));
   }
-  const Array array = from_values(values, {200, 300}, {BoundMode::relative, 1e-3});
+  const Array array = array_of(values, {200, 300}, {BoundMode::relative, 1e-3});
   const auto codec = ArrayCodec::plan(array.spec, reader_of(array));
   ASSERT_TRUE(codec.ok());
   EXPECT_GT(codec->info().min, 0);
@@ -244,7 +234,7 @@ TEST(Values, UnrelatedSlicesBecomeBatchAxes) {
     values[i] = static_cast<float>(std::sin(y * 0.05 + static_cast<double>(slice * slice)) * std::cos(x * 0.06) +
                                    static_cast<double>(slice * 17 % 5));
   }
-  const Array stacked = from_values(values, {2, 3, 100, 120}, {BoundMode::absolute, 1e-3});
+  const Array stacked = array_of(values, {2, 3, 100, 120}, {BoundMode::absolute, 1e-3});
   const auto codec = ArrayCodec::plan(stacked.spec, reader_of(stacked));
   ASSERT_TRUE(codec.ok());
   EXPECT_NE(codec->info().method.find("along axes 2,3,"), std::string::npos) << codec->info().method;
@@ -259,7 +249,7 @@ TEST(Values, AccumulatedFluxes) {
     const double day = std::sin(static_cast<double>(i % 180) * 0.035) - 0.2;
     values[i] = day < 0 ? 0.0F : static_cast<float>(-1e7 * day * (1 + 1e-3 * static_cast<double>(random() % 10)));
   }
-  check_round_trip(from_values(values, {4, 90, 180}, {BoundMode::absolute, 1e3}));
+  check_round_trip(array_of(values, {4, 90, 180}, {BoundMode::absolute, 1e3}));
 }
 
 }  // namespace
