@@ -87,6 +87,7 @@ rocksdb::DBOptions database_options(rocksdb::Env* environment, bool create) {
   options.db_write_buffer_size = kAllWriteBuffers;
   options.max_total_wal_size = kLogLimit;
   options.max_open_files = 256;
+  options.max_file_opening_threads = 1;  // or each opening starts and ends a hundred threads
   options.max_background_jobs = 2;
   options.max_bgerror_resume_count = 0;  // Tree::recover() is the only way back
   options.wal_recovery_mode = rocksdb::WALRecoveryMode::kPointInTimeRecovery;

@@ -2,7 +2,9 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <spawn.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -53,6 +55,16 @@ class Settings {
   posix_spawnattr_t attributes_{};
 };
 
+/// Sleeps until the process `handle` stands for has ended, or a while has passed (a short one without such a handle).
+void await_end(int handle, std::chrono::steady_clock::time_point deadline) {
+  constexpr auto kGlance = std::chrono::milliseconds(50);  // `stop` is looked at this often
+  constexpr auto kBlind = std::chrono::milliseconds(1);
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+  const auto pause = std::clamp(left, std::chrono::milliseconds(0), handle >= 0 ? kGlance : kBlind);
+  pollfd ended{handle, POLLIN, 0};
+  ::poll(&ended, 1, static_cast<int>(pause.count()));
+}
+
 }  // namespace
 
 Result<Child> Child::start(const Program& program) {
@@ -87,27 +99,31 @@ Child::~Child() {
 
 std::optional<Ending> Child::wait(std::chrono::milliseconds limit, const std::atomic<bool>* stop) {
   const auto deadline = std::chrono::steady_clock::now() + limit;
-  auto pause = std::chrono::microseconds(500);
+  int handle = -1;  // opened when there is something to wait for
+  std::optional<Ending> found;
   while (pid_ != 0) {
     int status = 0;
     const pid_t ended = ::waitpid(pid_, &status, WNOHANG);
     const auto now = std::chrono::steady_clock::now();
     if (ended == pid_ || (ended < 0 && errno != EINTR)) {
-      Ending ending;
-      ending.status = ended == pid_ && WIFEXITED(status) ? WEXITSTATUS(status) : 0;
-      ending.signal = ended == pid_ && WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-      ending.seconds = std::chrono::duration<double>(now - start_).count();
+      found.emplace();
+      found->status = ended == pid_ && WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+      found->signal = ended == pid_ && WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+      found->seconds = std::chrono::duration<double>(now - start_).count();
       ::kill(-pid_, SIGKILL);  // what it may have left behind
       pid_ = 0;
-      return ending;
+      break;
     }
     if (now >= deadline || (stop != nullptr && *stop)) {
       break;
     }
-    std::this_thread::sleep_for(pause);
-    pause = std::min(pause * 2, std::chrono::microseconds(20000));
+    handle = handle >= 0 ? handle : static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0));
+    await_end(handle, deadline);
   }
-  return std::nullopt;
+  if (handle >= 0) {
+    ::close(handle);
+  }
+  return found;
 }
 
 Ending Child::kill() {

@@ -11,6 +11,7 @@
 
 enum { kEdge = 48, kCells = kEdge * kEdge * kEdge, kClumps = 24 };
 static const double kThreshold = 81.66;
+static const double kFar = 48; /* a clump adds less than half an ulp from here on */
 
 static uint64_t state = 42;
 static double uniform(void) {
@@ -42,8 +43,8 @@ static void make_field(float* field) {
   for (int cell = 0; cell < kCells; ++cell) {
     double value = 0.3 + 0.2 * uniform();
     for (int i = 0; i < kClumps; ++i) {
-      value +=
-          heights[i] * exp(-distance_squared(centres[i], cell / kEdge / kEdge, cell / kEdge % kEdge, cell % kEdge));
+      const double squared = distance_squared(centres[i], cell / kEdge / kEdge, cell / kEdge % kEdge, cell % kEdge);
+      value += squared < kFar ? heights[i] * exp(-squared) : 0;
     }
     field[cell] = (float)value;
     total += value;
