@@ -185,27 +185,21 @@ Status run_one(CampaignRunner& runner, const Golden& golden, const Campaign& cam
 
 void print_summary(const Campaign& campaign, const std::vector<RunResult>& results, const std::string& folder) {
   fmt::print("{:<28} {:>6}", "fault", "runs");
-  for (size_t i = 0; i + 1 < kOutcomeNames.size(); ++i) {
+  for (size_t i = 0; i < kShownOutcomes; ++i) {
     fmt::print(" {:>24}", kOutcomeNames[i]);
   }
   fmt::print("\n");
-  for (const CampaignFault& fault : campaign.faults) {
-    std::array<uint64_t, kOutcomeNames.size()> counts{};
-    uint64_t total = 0;
-    for (const RunResult& result : results) {
-      const bool counts_here = result.fault == fault.name && result.outcome != Outcome::none;
-      counts[static_cast<size_t>(result.outcome)] += counts_here ? 1 : 0;
-      total += counts_here ? 1 : 0;
-    }
-    fmt::print("{:<28} {:>6}", fault.name, total);
-    for (size_t i = 0; i + 1 < counts.size(); ++i) {
+  for (const auto& [name, counts] : outcomes_by_fault(campaign, results)) {
+    const uint64_t total = counted(counts);
+    fmt::print("{:<28} {:>6}", name, total);
+    for (size_t i = 0; i < kShownOutcomes; ++i) {
       const Share share{counts[i], total};
       const auto [low, high] = share.interval();
       fmt::print(" {:>6.1f}% ({:>5.1f} to {:>5.1f})", 100 * share.rate(), 100 * low, 100 * high);
     }
     fmt::print("\n");
   }
-  fmt::print("{0}/report.html, {0}/runs.csv\n", folder);
+  fmt::print("{0}/report.html, {0}/runs.csv, {0}/rates.png, {0}/sensitivity.png\n", folder);
 }
 
 /// Its mounts are below a folder of this process alone, which goes at the end.
@@ -263,6 +257,7 @@ Status run_campaign(const CampaignOptions& options) {
   run_tasks(runner, golden, tasks, workers, ledger);
   const std::vector<RunResult> all = ledger.results();
   std::ofstream(results + "/report.html") << html_report(campaign, golden, all, options.path);
+  VARVE_TRY(write_plots(campaign, all, results));
   print_summary(campaign, all, results);
   if (ledger.failure()) {
     return *ledger.failure();

@@ -1,6 +1,7 @@
 // varve faults campaign: many runs of a program, each under one fault, and what became of its results.
 //   campaign_plan.cpp     the TOML file                     campaign_run.cpp      one run on a mount of its own
 //   campaign.cpp          golden run, threads, resumption   campaign_report.cpp   statistics, CSV, HTML
+//                                                           campaign_plots.cpp    PNG
 #pragma once
 
 #include <array>
@@ -64,6 +65,11 @@ enum class Outcome : uint8_t { benign, detected, silent, crash, hang, none };
 inline constexpr std::array<std::string_view, 6> kOutcomeNames = {"benign", "detected", "silent",
                                                                   "crash",  "hang",     "none"};
 
+/// Of an outcome in tables and plots: all but none.
+inline constexpr size_t kShownOutcomes = 5;
+inline constexpr std::array<std::string_view, kShownOutcomes> kOutcomeColours = {"#9fc5a0", "#6d9dc5", "#c94f4f",
+                                                                                 "#d9a441", "#8d7aa8"};
+
 std::string_view name_in_outcomes(Outcome outcome);
 
 struct RunResult {
@@ -86,6 +92,11 @@ struct Share {
   double rate() const { return total == 0 ? 0 : static_cast<double>(count) / static_cast<double>(total); }
   std::pair<double, double> interval() const;
 };
+
+/// Runs by outcome.
+using Counts = std::array<uint64_t, kOutcomeNames.size()>;
+/// All but none.
+uint64_t counted(const Counts& counts);
 
 /// What the golden run showed.
 struct Golden {
@@ -127,10 +138,27 @@ class CampaignRunner {
 // campaign_report.cpp
 std::string csv_header();
 std::string csv_line(const RunResult& result);
+/// By fault, in the campaign's order.
+std::vector<std::pair<std::string, Counts>> outcomes_by_fault(const Campaign& campaign,
+                                                              const std::vector<RunResult>& results);
+/// Where in a file runs hit: its bytes from the first to the last one hit, in `bins.size()` equal parts.
+struct FileMap {
+  std::string path;
+  uint64_t end = 1;  ///< past the last byte hit
+  uint64_t runs = 0;
+  std::vector<Counts> bins;
+};
+/// Of the files that the runs at the app seam hit, most often hit first, at most `most`.
+std::vector<FileMap> file_maps(const std::vector<RunResult>& results, size_t bins, size_t most);
 /// Lines that are not whole are left out.
 std::vector<RunResult> parse_csv(std::string_view text);
 std::string html_report(const Campaign& campaign, const Golden& golden, const std::vector<RunResult>& results,
                         const std::string& campaign_path);
+
+// campaign_plots.cpp
+/// Into `folder`: rates.png (shares with intervals by fault) and its numbers in rates.csv, sensitivity.png (outcomes
+/// over the bytes of the files that were hit; not without runs at the app seam) and its numbers in sensitivity.csv.
+Status write_plots(const Campaign& campaign, const std::vector<RunResult>& results, const std::string& folder);
 
 // campaign.cpp
 struct CampaignOptions {

@@ -14,9 +14,6 @@ namespace {
 constexpr std::array<std::string_view, 18> kColumns = {
     "fault",     "run",  "model",  "seam",   "nth",           "outcome", "exit_status", "signal", "seconds",
     "operation", "path", "region", "offset", "bytes_changed", "length",  "detail",      "seed",   "end"};
-constexpr size_t kShown = 5;  // outcomes with a column: all but none
-constexpr std::array<std::string_view, kShown> kColours = {"#9fc5a0", "#6d9dc5", "#c94f4f", "#d9a441", "#8d7aa8"};
-
 std::string quoted(std::string_view text) {
   if (text.find_first_of(",\"\n\r") == std::string_view::npos) {
     return std::string(text);
@@ -76,16 +73,6 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
-using Counts = std::array<uint64_t, kOutcomeNames.size()>;
-
-uint64_t counted(const Counts& counts) {
-  uint64_t sum = 0;
-  for (size_t i = 0; i < kShown; ++i) {
-    sum += counts[i];
-  }
-  return sum;
-}
-
 /// "12.3% (9.8 to 15.2)".
 std::string share_text(uint64_t count, uint64_t total) {
   const Share share{count, total};
@@ -97,8 +84,8 @@ std::string share_text(uint64_t count, uint64_t total) {
 
 std::string heading(std::string_view first) {
   std::string row = fmt::format("<tr><th>{}</th><th>runs</th>", first);
-  for (size_t i = 0; i < kShown; ++i) {
-    row += fmt::format("<th style=\"border-bottom:4px solid {}\">{}</th>", kColours[i], kOutcomeNames[i]);
+  for (size_t i = 0; i < kShownOutcomes; ++i) {
+    row += fmt::format("<th style=\"border-bottom:4px solid {}\">{}</th>", kOutcomeColours[i], kOutcomeNames[i]);
   }
   return row + "</tr>\n";
 }
@@ -106,7 +93,7 @@ std::string heading(std::string_view first) {
 std::string table_row(const std::string& name, const Counts& counts) {
   const uint64_t total = counted(counts);
   std::string row = fmt::format("<tr><td>{}</td><td>{}</td>", escaped(name), total);
-  for (size_t i = 0; i < kShown; ++i) {
+  for (size_t i = 0; i < kShownOutcomes; ++i) {
     row += fmt::format("<td>{}</td>", share_text(counts[i], total));
   }
   return row + "</tr>\n";
@@ -124,11 +111,11 @@ std::string bars(const std::vector<std::pair<std::string, Counts>>& rows) {
     const uint64_t total = counted(counts);
     out += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>", kLeft - 8, y + 15, escaped(name));
     double x = kLeft;
-    for (size_t i = 0; i < kShown && total > 0; ++i) {
+    for (size_t i = 0; i < kShownOutcomes && total > 0; ++i) {
       const double width = kWidth * Share{counts[i], total}.rate();
       out += fmt::format(
           R"(<rect x="{:.1f}" y="{}" width="{:.1f}" height="20" fill="{}"><title>{}: {} of {}</title></rect>)", x, y,
-          width, kColours[i], kOutcomeNames[i], counts[i], total);
+          width, kOutcomeColours[i], kOutcomeNames[i], counts[i], total);
       x += width;
     }
     out += "\n";
@@ -138,33 +125,23 @@ std::string bars(const std::vector<std::pair<std::string, Counts>>& rows) {
 }
 
 /// Where in a file faults mattered: its bytes from left to right, a column's height by the runs that hit there.
-std::string sensitivity(const std::string& path, const std::vector<const RunResult*>& hits) {
-  constexpr size_t kBins = 128;
+std::string sensitivity(const FileMap& map) {
   constexpr int kBin = 6;
   constexpr int kHeight = 60;
-  uint64_t end = 1;
-  for (const RunResult* hit : hits) {
-    end = std::max(end, hit->offset + 1);
-  }
-  std::array<Counts, kBins> bins{};
-  for (const RunResult* hit : hits) {
-    const auto bin = static_cast<size_t>(static_cast<double>(hit->offset) / static_cast<double>(end) * kBins);
-    ++bins[std::min(bin, kBins - 1)][static_cast<size_t>(hit->outcome)];
-  }
   uint64_t most = 1;
-  for (const Counts& bin : bins) {
+  for (const Counts& bin : map.bins) {
     most = std::max(most, counted(bin));
   }
-  std::string out = fmt::format("<p>{}: bytes 0 to {}, {} runs</p><svg width=\"{}\" height=\"{}\">", escaped(path),
-                                end - 1, hits.size(), kBins * kBin, kHeight);
-  for (size_t b = 0; b < kBins; ++b) {
+  std::string out = fmt::format("<p>{}: bytes 0 to {}, {} runs</p><svg width=\"{}\" height=\"{}\">", escaped(map.path),
+                                map.end - 1, map.runs, map.bins.size() * kBin, kHeight);
+  for (size_t b = 0; b < map.bins.size(); ++b) {
     double y = kHeight;
-    for (size_t i = 0; i < kShown; ++i) {
-      const double height = kHeight * static_cast<double>(bins[b][i]) / static_cast<double>(most);
+    for (size_t i = 0; i < kShownOutcomes; ++i) {
+      const double height = kHeight * static_cast<double>(map.bins[b][i]) / static_cast<double>(most);
       y -= height;
       if (height > 0) {
         out += fmt::format(R"(<rect x="{}" y="{:.1f}" width="{}" height="{:.1f}" fill="{}"/>)", b * kBin, y, kBin - 1,
-                           height, kColours[i]);
+                           height, kOutcomeColours[i]);
       }
     }
   }
@@ -172,19 +149,11 @@ std::string sensitivity(const std::string& path, const std::vector<const RunResu
 }
 
 std::string maps(const std::vector<RunResult>& results) {
-  std::map<std::string, std::vector<const RunResult*>> by_file;
-  for (const RunResult& result : results) {
-    if (result.outcome != Outcome::none && result.seam == "app") {
-      by_file[result.path].push_back(&result);
-    }
-  }
+  constexpr size_t kBins = 128;
   constexpr size_t kMostMaps = 24;
-  std::vector<std::pair<std::string, std::vector<const RunResult*>>> files(by_file.begin(), by_file.end());
-  std::ranges::stable_sort(files, [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
-  files.resize(std::min(files.size(), kMostMaps));
   std::string out;
-  for (const auto& [path, hits] : files) {
-    out += sensitivity(path, hits);
+  for (const FileMap& map : file_maps(results, kBins, kMostMaps)) {
+    out += sensitivity(map);
   }
   return out.empty() ? out : "<h2>Where in the files</h2>\n" + out;
 }
@@ -241,6 +210,54 @@ std::pair<double, double> Share::interval() const {
   return {std::max(0.0, centre - half), std::min(1.0, centre + half)};
 }
 
+uint64_t counted(const Counts& counts) {
+  uint64_t sum = 0;
+  for (size_t i = 0; i < kShownOutcomes; ++i) {
+    sum += counts[i];
+  }
+  return sum;
+}
+
+std::vector<std::pair<std::string, Counts>> outcomes_by_fault(const Campaign& campaign,
+                                                              const std::vector<RunResult>& results) {
+  std::vector<std::pair<std::string, Counts>> rows;
+  for (const CampaignFault& fault : campaign.faults) {
+    Counts counts{};
+    for (const RunResult& result : results) {
+      counts[static_cast<size_t>(result.outcome)] += result.fault == fault.name ? 1 : 0;
+    }
+    rows.emplace_back(fault.name, counts);
+  }
+  return rows;
+}
+
+std::vector<FileMap> file_maps(const std::vector<RunResult>& results, size_t bins, size_t most) {
+  std::map<std::string, FileMap> by_path;
+  const auto is_hit = [](const RunResult& run) { return run.outcome != Outcome::none && run.seam == "app"; };
+  for (const RunResult& run : results) {
+    if (is_hit(run)) {
+      FileMap& map = by_path.try_emplace(run.path, FileMap{run.path, 1, 0, std::vector<Counts>(bins)}).first->second;
+      map.end = std::max(map.end, run.offset + 1);
+      ++map.runs;
+    }
+  }
+  for (const RunResult& run : results) {
+    if (is_hit(run)) {
+      FileMap& map = by_path.at(run.path);
+      const double share = static_cast<double>(run.offset) / static_cast<double>(map.end);
+      const auto bin = std::min(static_cast<size_t>(share * static_cast<double>(bins)), bins - 1);
+      ++map.bins[bin][static_cast<size_t>(run.outcome)];
+    }
+  }
+  std::vector<FileMap> maps;
+  for (auto& [path, map] : by_path) {
+    maps.push_back(std::move(map));
+  }
+  std::ranges::stable_sort(maps, std::ranges::greater(), &FileMap::runs);
+  maps.resize(std::min(maps.size(), most));
+  return maps;
+}
+
 std::string csv_header() {
   std::string line;
   for (const std::string_view column : kColumns) {
@@ -291,16 +308,10 @@ std::vector<RunResult> parse_csv(std::string_view text) {
 
 std::string html_report(const Campaign& campaign, const Golden& golden, const std::vector<RunResult>& results,
                         const std::string& campaign_path) {
-  std::vector<std::pair<std::string, Counts>> rows;
+  const auto rows = outcomes_by_fault(campaign, results);
   uint64_t none = 0;
-  for (const CampaignFault& fault : campaign.faults) {
-    Counts counts{};
-    for (const RunResult& result : results) {
-      const bool mine = result.fault == fault.name;
-      counts[static_cast<size_t>(result.outcome)] += mine ? 1 : 0;
-    }
+  for (const auto& [name, counts] : rows) {
     none += counts[static_cast<size_t>(Outcome::none)];
-    rows.emplace_back(fault.name, counts);
   }
   std::string out = fmt::format(
       "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{0}</title>\n<style>body{{font:15px "

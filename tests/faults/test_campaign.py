@@ -1,7 +1,10 @@
 #!/usr/bin/python3
 """varve faults campaign: outcomes that are known beforehand, resumption, repetition of one run, the report."""
 
+import collections
 import csv
+import struct
+import zlib
 
 from faulty import mounted  # isort: skip: it finds the rest
 from mounted import check, equal, run
@@ -61,6 +64,58 @@ def rows(results):
         return {(row["fault"], row["run"]): row for row in csv.DictReader(file)}
 
 
+def picture(path):
+    """The pixels of a PNG file of 8 bits a channel: rows of (red, green, blue)."""
+    data = path.read_bytes()
+    equal(data[:8], b"\x89PNG\r\n\x1a\n", "a PNG file")
+    width, height, depth, kind = struct.unpack(">IIBB", data[16:26])
+    check(depth == 8 and kind in (2, 6), f"depth {depth}, colour type {kind}")
+    packed, at = b"", 8
+    while at < len(data):
+        length, name = struct.unpack(">I4s", data[at:at + 8])
+        packed += data[at + 8:at + 8 + length] if name == b"IDAT" else b""
+        at += 12 + length
+    raw, wide = zlib.decompress(packed), 3 if kind == 2 else 4
+    rows, above = [], bytes(width * wide)
+    for y in range(height):
+        start = y * (width * wide + 1)
+        how, line = raw[start], bytearray(raw[start + 1:start + 1 + width * wide])
+        for x in range(len(line)):
+            left, up = line[x - wide] if x >= wide else 0, above[x]
+            corner = above[x - wide] if x >= wide else 0
+            near = min((left, up, corner), key=lambda one: abs(left + up - corner - one))
+            line[x] = (line[x] + (0, left, up, (left + up) // 2, near)[how]) & 255
+        rows.append([tuple(line[x:x + 3]) for x in range(0, len(line), wide)])
+        above = bytes(line)
+    return rows
+
+
+def check_plots(results):
+    """The plots show the numbers of their tables, and those are the runs'."""
+    counts = collections.Counter((row["fault"], row["outcome"]) for row in rows(results).values())
+    with open(results / "rates.csv") as file:
+        rates = list(csv.DictReader(file))
+    for row in rates:
+        equal(int(row["count"]), counts[row["fault"], row["outcome"]], f"{row['fault']} {row['outcome']}")
+        check(float(row["low"]) <= float(row["rate"]) <= float(row["high"]), "an interval holds its share")
+    plot = picture(results / "rates.png")
+    equal((len(plot[0]), len(plot)), (90 + 130 * 6, 420), "the plot's size")
+    colours = {"benign": (0x9f, 0xc5, 0xa0), "detected": (0x6d, 0x9d, 0xc5), "silent": (0xc9, 0x4f, 0x4f)}
+    groups = (len(plot[0]) - 62 - 14) / 6  # between the margins
+    for row in rates:
+        if row["outcome"] in colours and row["fault"] != "below":
+            number = list(dict.fromkeys(one["fault"] for one in rates)).index(row["fault"])
+            columns = range(int(62 + groups * number) + 1, int(62 + groups * (number + 1)) - 1)
+            tallest = max(sum(line[x] == colours[row["outcome"]] for line in plot[28:]) for x in columns)
+            share = tallest / (420 - 28 - 26 - 40)
+            check(abs(share - float(row["rate"])) < 0.02, f"{row['fault']}: {row['outcome']} {row['rate']}, drawn {share}")
+    with open(results / "sensitivity.csv") as file:
+        bins = list(csv.DictReader(file))
+    hits = sum(int(row[name]) for row in bins for name in ("benign", "detected", "silent", "crash", "hang"))
+    equal(hits, sum(row["seam"] == "app" and row["outcome"] != "none" for row in rows(results).values()), "runs in the maps")
+    check(len({pixel for line in picture(results / "sensitivity.png") for pixel in line}) > 4, "not blank")
+
+
 def essence(row):
     return {key: value for key, value in row.items() if key != "seconds"}
 
@@ -83,6 +138,8 @@ def scenario_outcomes(m):
     check("100.0% ( 43.9 to 100.0)" in said, "3 of 3: Wilson's interval is 43.9 to 100 per cent")
     report = (results / "report.html").read_text()
     check("43.9" in report and "<svg" in report and "wrong:0" in report and "src=" not in report, "one page has it all")
+
+    check_plots(results)
 
     lines = (results / "runs.csv").read_text().splitlines(True)
     (results / "runs.csv").write_text("".join(lines[:12]) + lines[12][:30])
