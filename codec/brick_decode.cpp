@@ -22,7 +22,8 @@ struct Workspace {
   Buffer<uint8_t> tokens;
   Buffer<uint8_t> contexts;
   std::vector<W> exact;
-  Buffer<BitsOf<W>> codes;
+  Buffer<BitsOf<W>> wide;
+  Buffer<uint32_t> places;
   std::vector<Patch> patches;
   Buffer<W> row;
   Buffer<uint8_t> marks;
@@ -96,7 +97,7 @@ class Decoder {
       }
     }
   }
-  void level(const Level<W>& step, unsigned level) {
+  void level(Level<W>& step, unsigned level) {
     for (const uint8_t c : kClassOrder) {
       if (step.dims(c).count() > 0) {
         decode_class(step, level, c);
@@ -112,7 +113,7 @@ class Decoder {
     const Layout& layout;
     std::byte* out;
     Status status;
-    bool level(const Level<W>& step, unsigned level) {
+    bool level(Level<W>& step, unsigned level) {
       status = self.brick_level(step, level, levels.at(level), level < finest);
       if (status.ok() && level == 0) {
         self.write_out(step, layout, out, finest);
@@ -121,7 +122,7 @@ class Decoder {
     }
   };
 
-  Status brick_level(const Level<W>& step, unsigned level, const std::optional<std::span<const std::byte>>& record,
+  Status brick_level(Level<W>& step, unsigned level, const std::optional<std::span<const std::byte>>& record,
                      bool preview) {
     preview_ = preview;
     const size_t points = points_of_level(dims_, level);
@@ -192,7 +193,7 @@ class Decoder {
     DecodeJob<W> job;
     job.tokens = tokens;
     job.exact = work_.exact.data();
-    job.codes = codes_;
+    job.wide = work_.wide.data();
     job.width = coding_.width();
     job.quantum = lossy_ ? coding_.quantum(level) : W{};
     return job;
@@ -208,10 +209,9 @@ class Decoder {
     typed<W>(kernels()).decode_residuals(job);
   }
 
-  void decode_class(const Level<W>& step, unsigned level, unsigned c) {
+  void decode_class(Level<W>& step, unsigned level, unsigned c) {
     const Dims& dims = step.dims(c);
     uint8_t* tokens = class_tokens(step, level, c, dims.count());
-    codes_ = nullptr;
     if (tokens != nullptr) {
       read_lists(tokens, dims, c, level, 0);
     }
@@ -237,7 +237,7 @@ class Decoder {
     uint8_t* tokens = work_.tokens.reserve(count + kSlackBytes);
     uint8_t* contexts = work_.contexts.reserve(count + kSlackBytes);
     if (preview_) {
-      if (!coding_.has_specials()) {
+      if (!step.near_special(c)) {
         return nullptr;
       }
       step.contexts(c, contexts);
@@ -264,26 +264,20 @@ class Decoder {
   /// Elements that are special are marked as such in `tokens`.
   void read_lists(uint8_t* tokens, const Dims& dims, unsigned c, unsigned level, size_t item) {
     work_.exact.clear();
-    codes_ = nullptr;
     const size_t count = dims.count();
     // Which points are special is marked; only those that are not the first special value need more.
     const auto plain = static_cast<uint8_t>(settings_.specials.size() == 1 ? kTokenSpecial : kTokenZero);
-    if (!kernels().any_outside(tokens, count, plain, kFirstWideToken)) {
-      return;
-    }
     RecordReader& reader = work_.reader;
     const bool elements = !preview_ && reader.method() != Method::tokens;
-    if (!elements && kernels().any_outside(tokens, count, 0, kFirstWideToken)) {
-      codes_ = work_.codes.reserve(count + kSlackBytes);
-      reader.wide_codes(tokens, count, codes_);
-    }
-    for (size_t i = 0; i < count; ++i) {
-      if (i % kGroup == 0 && !kernels().any_outside(tokens + i, std::min(kGroup, count - i), plain, kTokens)) {
-        i += kGroup - 1;
-        continue;
-      }
-      const unsigned token = tokens[i];
-      if (token == kTokenSpecial) {
+    uint32_t* places = work_.places.reserve(count);
+    const size_t found = kernels().find_outside(tokens, count, plain, kFirstWideToken, places);
+    BitsOf<W>* wide = work_.wide.reserve(found + kSlackBytes);
+    for (size_t k = 0; k < found; ++k) {
+      const size_t i = places[k];
+      const uint8_t token = tokens[i];
+      if (token >= kFirstWideToken) {
+        *wide++ = static_cast<BitsOf<W>>(reader.wide_code(token));
+      } else if (token == kTokenSpecial) {
         const uint8_t index = preview_ ? uint8_t{0} : reader.special();
         if (index > 0 && index < settings_.specials.size()) {
           work_.patches.push_back({index_of(i, dims, c, level, item), settings_.specials[index]});
@@ -330,6 +324,7 @@ class Decoder {
     const bool in_place =
         kIsReal<W> && !coding_.mapped && layout.stride[2] == 1 && reinterpret_cast<uintptr_t>(out) % alignof(W) == 0;
     W* row = work_.row.reserve(m + kSlackBytes);
+    const bool any_special = step.any_special();
     for_each_row(dims_, [&](size_t item, size_t z, size_t y) {
       const unsigned c = static_cast<unsigned>((z & 1U) << 2 | (y & 1U) << 1);
       const Plane<W>& even = step.plane(c);
@@ -346,7 +341,7 @@ class Decoder {
         }
       }
       const uint8_t* marks = nullptr;
-      if (even.special != nullptr) {
+      if (any_special) {
         uint8_t* both = work_.marks.reserve(m + kSlackBytes);
         set.interleave8(even.special + even.strides.at(item, z / 2, y / 2),
                         odd.special + odd.strides.at(item, z / 2, y / 2), m, both);
@@ -369,7 +364,6 @@ class Decoder {
   Dims grid_;          ///< what patches count
   unsigned unit_ = 0;  ///< level of that grid
   Workspace<W>& work_ = workspace();
-  BitsOf<W>* codes_ = nullptr;  ///< of the class at hand, where some are wide
   bool preview_ = false;
   bool brick_ = false;
 };

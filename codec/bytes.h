@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <span>
 
 #include "codec/types.h"
@@ -222,7 +223,7 @@ class Buffer {
   /// At least `count` elements; what was there before is lost when it has to grow.
   T* reserve(size_t count) {
     if (count > capacity_) {
-      data_.reset(new T[count]);
+      data_.reset(static_cast<T*>(::operator new(count * sizeof(T), kAlignment)));
       capacity_ = count;
     }
     return data_.get();
@@ -230,7 +231,11 @@ class Buffer {
   T* data() { return data_.get(); }
 
  private:
-  std::unique_ptr<T[]> data_;  // NOLINT(modernize-avoid-c-arrays)
+  static constexpr std::align_val_t kAlignment{64};
+  struct Free {
+    void operator()(T* data) const { ::operator delete(data, kAlignment); }
+  };
+  std::unique_ptr<T, Free> data_;
   size_t capacity_ = 0;
 };
 

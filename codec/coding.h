@@ -172,13 +172,16 @@ Plane<W> walk_coarse(const Dims& tile, unsigned shift, const Coding<W>& coding, 
   unsigned turn = 0;
   Plane<W> even = memory.whole[turn].reserve(anchors, coding.has_specials());
   op.anchors(even, anchors, top);
+  for (size_t item = 0; item < anchors.batch && even.special != nullptr; ++item) {
+    even.any_special = even.any_special || even.special[even.strides.at(item, 0, 0)] != 0;
+  }
   pad_rows(even, anchors);
   for (unsigned level = top; level-- > shift;) {
     const Dims dims = coarsen(tile, level);
-    const Level<W> step(dims, even, coding.settings->cubic, memory);
+    Level<W> step(dims, even, coding.settings->cubic, memory);
     op.level(step, level);
     turn ^= 1U;
-    const Plane<W> whole = memory.whole[turn].reserve(dims, coding.has_specials());
+    Plane<W> whole = memory.whole[turn].reserve(dims, coding.has_specials());
     step.assemble(whole);
     even = whole;
   }
@@ -191,7 +194,7 @@ void walk_brick(const Dims& brick, const Plane<W>& coarse, const Coding<W>& codi
   Plane<W> even = coarse;
   for (unsigned level = 3; level-- > 0;) {
     const Dims dims = coarsen(brick, level);
-    const Level<W> step(dims, even, coding.settings->cubic, memory);
+    Level<W> step(dims, even, coding.settings->cubic, memory);
     if (!op.level(step, level)) {
       return;
     }
@@ -222,7 +225,7 @@ Plane<W> coarse_window(const CoarsePoints<W>& from, const std::array<size_t, 3>&
     before.at(axis) = std::min<size_t>(origin.at(axis), 1);
     after.at(axis) = std::min<size_t>(from.dims.n.at(axis) - origin.at(axis) - brick.n.at(axis), 2);
   }
-  const Plane<W> out = memory.window.reserve(brick, from.special != nullptr, before, after);
+  Plane<W> out = memory.window.reserve(brick, from.special != nullptr, before, after);
   const auto& n = from.dims.n;
   const size_t count = before[2] + brick.n[2] + after[2];
   for (size_t item = 0; item < brick.batch; ++item) {
@@ -245,6 +248,7 @@ Plane<W> coarse_window(const CoarsePoints<W>& from, const std::array<size_t, 3>&
         bytes(from.activity, out.activity + to);
         if (from.special != nullptr) {
           bytes(from.special, out.special + to);
+          out.any_special = out.any_special || std::memchr(from.special + at, 1, count) != nullptr;
         }
       }
     }

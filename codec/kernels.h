@@ -102,9 +102,8 @@ struct EncodeJob : ClassJob<T> {
 template <typename T>
 struct DecodeJob : ClassJob<T> {
   const uint8_t* tokens = nullptr;  ///< null: all codes are 0; else of all points in order, and slack
-  /// With wide tokens: the codes of all points in order, and slack; else null.
-  const BitsOf<T>* codes = nullptr;
-  const T* exact = nullptr;  ///< for each kTokenExact
+  const BitsOf<T>* wide = nullptr;  ///< the code of each wide token, and slack
+  const T* exact = nullptr;         ///< for each kTokenExact
   T quantum{};
   IntegerWidth width;
 };
@@ -164,6 +163,8 @@ struct Kernels {
   void (*mark)(const MarkJob& job);
   /// Whether a byte is below `low` or at or above `high`.
   bool (*any_outside)(const uint8_t* bytes, size_t count, uint8_t low, uint8_t high);
+  /// Numbers of the bytes that are, in order; `places` has room for `count`. Returns how many.
+  size_t (*find_outside)(const uint8_t* bytes, size_t count, uint8_t low, uint8_t high, uint32_t* places);
   /// Whether some token less kTokenZero, as a byte, is above limits[its context]; 16 limits.
   bool (*any_beyond)(const uint8_t* tokens, const uint8_t* contexts, const uint8_t* limits, size_t count);
   void (*interleave8)(const uint8_t* even, const uint8_t* odd, size_t count, uint8_t* out);

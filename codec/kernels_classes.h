@@ -68,27 +68,32 @@ Term<T> term_of(const ClassJob<T>& job, const Source<const T>& source, const T* 
   return t;
 }
 
-template <typename T>
+/// How a row is predicted: by the weights of a cubic or of a linear interpolation everywhere, or by those in its terms.
+enum class Weights : uint8_t { cubic, linear, given };
+
+template <typename T, Weights kWeights>
 inline Vec<T> axis_value(const Term<T>& t, size_t i) {
   const Vec<T> b = load<T>(t.b + i);
   const Vec<T> c = load<T>(t.c + i);
-  const Vec<T> a = load<T>(t.a + i);
-  const Vec<T> d = load<T>(t.d + i);
+  const Vec<T> a = kWeights == Weights::linear ? b : load<T>(t.a + i);
+  const Vec<T> d = kWeights == Weights::linear ? b : load<T>(t.d + i);
+  const int near = kWeights == Weights::given ? t.near : (kWeights == Weights::cubic ? 9 : 8);
+  const int far = kWeights == Weights::given ? t.far : (kWeights == Weights::cubic ? 1 : 0);
   if constexpr (std::is_floating_point_v<T>) {
-    return (b + c) * static_cast<T>(t.near) - (a + d) * static_cast<T>(t.far);
+    const Vec<T> outer = kWeights == Weights::cubic ? a + d : (a + d) * static_cast<T>(far);
+    return (b + c) * static_cast<T>(near) - outer;
   } else {
     // b + (near (c - b) - far ((a - b) + (d - b)) + (weights' excess over 16) ... + 8) >> 4, all relative to b.
-    const Vec<T> near = times<T>(minus<T>(c, b), t.near);
-    const Vec<T> far = times<T>(plus<T>(minus<T>(a, b), minus<T>(d, b)), t.far);
-    return plus<T>(b, plus<T>(minus<T>(near, far), spread<T>(8)) >> 4);
+    const Vec<T> inner = times<T>(minus<T>(c, b), near);
+    const Vec<T> outer = times<T>(plus<T>(minus<T>(a, b), minus<T>(d, b)), far);
+    return plus<T>(b, plus<T>(minus<T>(inner, outer), spread<T>(8)) >> 4);
   }
 }
 
 /// Everything that predicts a row.
 template <typename T>
 struct RowTerms {
-  Term<T> across[2];  // NOLINT(modernize-avoid-c-arrays): z and y
-  unsigned count = 0;
+  Term<T> across[2];        // NOLINT(modernize-avoid-c-arrays): z and y
   const T* line = nullptr;  ///< the row of sources along x
 };
 
@@ -117,69 +122,76 @@ inline Vec<T> mean_of(Vec<T> v, Vec<T> w, Vec<T> u) {
   }
 }
 
+/// The last point of rows that have nothing after it along x: in which vector it is, and what differs there.
+template <typename T>
+struct LastPoint {
+  explicit LastPoint(const ClassJob<T>& job) {
+    if (job.one_sided) {
+      const size_t last = job.shape.count - 1;
+      vector = last / kLanes<T> * kLanes<T>;
+      is = lane_numbers<T>() == static_cast<typename Lanes<T>::Signed>(last - vector);
+      if constexpr (std::is_floating_point_v<T>) {
+        scale[0] = is ? spread<T>(T(0.0625)) : spread<T>(T(0.03125));
+        scale[1] = is ? spread<T>(T(0.03125)) : spread<T>(Lanes<T>::kThird);
+      }
+    }
+  }
+  size_t vector = SIZE_MAX;
+  SVec<T> is{};
+  Vec<T> scale[2]{};  // NOLINT(modernize-avoid-c-arrays): of one other axis, of two
+};
+
 /// Predictions of points [i, i + lanes) of a row.
-template <typename T, unsigned kAcross, bool kLine>
+template <typename T, unsigned kAcross, bool kLine, Weights kWeights>
 struct Predict {
   const RowTerms<T>& terms;
   const ClassJob<T>& job;
-  Term<T> line{};
-
-  Predict(const RowTerms<T>& terms, const ClassJob<T>& job) : terms(terms), job(job) {
-    if constexpr (kLine) {
-      line = {terms.line - 1, terms.line, terms.line + 1, terms.line + 2, job.cubic ? 9 : 8, job.cubic ? 1 : 0};
-    }
-  }
+  const LastPoint<T>& last;
 
   Vec<T> operator()(size_t i) const {
     if constexpr (!kLine) {
       return across(i);
     } else {
-      Vec<T> v = axis_value<T>(line, i);
-      const size_t last = job.shape.count - 1;
-      if (job.one_sided && i + kLanes < T >> last) {
-        return with_last(i, last, v);
-      }
-      return all(i, v);
+      const T* at = terms.line;
+      const Term<T> line{at - 1, at, at + 1, at + 2, job.cubic ? 9 : 8, job.cubic ? 1 : 0};
+      const Vec<T> v =
+          kWeights == Weights::cubic ? axis_value<T, Weights::cubic>(line, i) : axis_value<T, Weights::given>(line, i);
+      return i == last.vector ? with_last(i, v) : all(i, v);
     }
   }
 
  private:
+  Vec<T> value(unsigned axis, size_t i) const { return axis_value<T, kWeights>(terms.across[axis], i); }
   Vec<T> across(size_t i) const {
     if constexpr (kAcross == 2) {
-      return mean_of<T>(axis_value<T>(terms.across[0], i), axis_value<T>(terms.across[1], i));
+      return mean_of<T>(value(0, i), value(1, i));
     } else {
-      return mean_of<T>(axis_value<T>(terms.across[0], i));
+      return mean_of<T>(value(0, i));
     }
   }
   Vec<T> all(size_t i, Vec<T> v) const {
     if constexpr (kAcross == 2) {
-      return mean_of<T>(axis_value<T>(terms.across[0], i), axis_value<T>(terms.across[1], i), v);
+      return mean_of<T>(value(0, i), value(1, i), v);
     } else if constexpr (kAcross == 1) {
-      return mean_of<T>(axis_value<T>(terms.across[0], i), v);
+      return mean_of<T>(value(0, i), v);
     } else {
       return mean_of<T>(v);
     }
   }
   /// The last point of the row has nothing after it: the other axes alone, or one-sided.
-  Vec<T> with_last(size_t i, size_t last, Vec<T> v) const {
-    const SVec<T> is_last = lane_numbers<T>() == static_cast<typename Lanes<T>::Signed>(last - i);
+  Vec<T> with_last(size_t i, Vec<T> v) const {
     if constexpr (kAcross == 0) {
-      const T* b = line.b + last;
+      const T* b = terms.line + job.shape.count - 1;
       const T one = job.has_left ? one_sided(b[0], b[-1]) : one_sided(b[0], b[0]);
-      return mean_of<T>(is_last ? Vec<T>{} + one : v);  // 0 is added as below, where v is left out
+      return mean_of<T>(last.is ? Vec<T>{} + one : v);  // 0 is added as below, where v is left out
     } else if constexpr (!std::is_floating_point_v<T>) {
-      return is_last ? across(i) : all(i, v);
+      return last.is ? across(i) : all(i, v);
     } else {
-      v = is_last ? Vec<T>{} : v;
-      Vec<T> sum = axis_value<T>(terms.across[0], i);
-      Vec<T> scale = spread<T>(T(0.03125));
+      Vec<T> sum = value(0, i);
       if constexpr (kAcross == 2) {
-        sum = sum + axis_value<T>(terms.across[1], i);
-        scale = is_last ? scale : spread<T>(Lanes<T>::kThird);
-      } else {
-        scale = is_last ? spread<T>(T(0.0625)) : scale;
+        sum = sum + value(1, i);
       }
-      return finite_or_zero<T>((sum + v) * scale);
+      return finite_or_zero<T>((sum + (last.is ? Vec<T>{} : v)) * last.scale[kAcross - 1]);
     }
   }
   static T one_sided(T b, T a) {
@@ -195,63 +207,69 @@ struct Predict {
 
 /// Calls row(predict, item, slab, y) for each row of a class that is odd along kZ, kY, kX. Used axes: those with points
 /// on both sides, or if there are none the last odd one.
-template <typename T, bool kZ, bool kY, bool kX, typename Row>
+template <typename T, bool kZ, bool kY, bool kX, bool kCubic, typename Row>
 inline void walk_rows(const ClassJob<T>& job, const Row& row) {
+  constexpr unsigned kAcross = (kZ ? 1U : 0U) + (kY ? 1U : 0U);
+  constexpr Weights kPlain = kCubic ? Weights::cubic : Weights::linear;
+  constexpr ptrdiff_t kAround = kCubic ? 1 : 0;  // points looked at beyond the two next to one
   const ClassShape shape = job.shape;
   const auto rows = static_cast<ptrdiff_t>(shape.rows);
   const Source<const T> z = job.source[0];
   const Source<const T> y = job.source[1];
+  const LastPoint<T> last(job);
+  // Rows that have all points around them along y.
+  const ptrdiff_t first_plain = kY ? y.first + kAround : 0;
+  const ptrdiff_t end_plain = kY ? y.last - 1 - kAround : rows;
   for (size_t item = 0; item < shape.items; ++item) {
     for (size_t slab = 0; slab < shape.slabs; ++slab) {
       const auto z_at = static_cast<ptrdiff_t>(slab);
       const bool use_z = kZ && (z_at + 1 < z.last || (!kX && !kY));
-      const bool plain_z = kZ && z_at - (job.cubic ? 1 : 0) >= z.first && z_at + (job.cubic ? 2 : 1) < z.last;
-      const int near = job.cubic ? 9 : 8;
-      const int far = job.cubic ? 1 : 0;
-      const ptrdiff_t around = job.cubic ? 1 : 0;  // linear prediction looks at b instead of a and d
+      const bool plain_z = !kZ || (z_at - kAround >= z.first && z_at + 1 + kAround < z.last);
+      const ptrdiff_t z_step = z.strides.slab;
+      const ptrdiff_t y_step = y.strides.row;
       const T* z_row = kZ ? z.at + z.strides.at(item, slab, 0) : nullptr;
       const T* y_row = kY ? y.at + y.strides.at(item, slab, 0) : nullptr;
       const T* x_row = kX ? job.source[2].at + job.source[2].strides.at(item, slab, 0) : nullptr;
       for (ptrdiff_t at = 0; at < rows; ++at) {
         RowTerms<T> terms;
-        if constexpr (kX) {
-          terms.line = x_row;
-          x_row += job.source[2].strides.row;
-        }
-        if constexpr (kZ) {
-          if (plain_z) {
-            const ptrdiff_t step = z.strides.slab;
-            terms.across[0] = {z_row - around * step, z_row, z_row + step, z_row + 2 * around * step, near, far};
-          } else if (use_z) {
-            terms.across[0] = term_of(job, z, z_row, z_at, z.strides.slab, job.scratch);
-          }
-          z_row += z.strides.row;
-        }
-        const unsigned before = kZ && use_z ? 1 : 0;
-        bool use_y = false;
-        if constexpr (kY) {
-          const ptrdiff_t step = y.strides.row;
-          use_y = at + 1 < y.last || (!kX && before == 0);
-          if (at - around >= y.first && at + 1 + around < y.last) {
-            terms.across[before] = {y_row - around * step, y_row, y_row + step, y_row + 2 * around * step, near, far};
-          } else if (use_y) {
-            terms.across[before] =
-                term_of(job, y, y_row, at, step, job.scratch + shape.count + kSlackBytes / sizeof(T));
-          }
-          y_row += step;
-        }
+        terms.line = x_row;
         const auto index = static_cast<size_t>(at);
-        const unsigned count = before + (use_y ? 1U : 0U);
-        if (kZ && kY && count == 2) {
-          row(Predict<T, 2, kX>(terms, job), item, slab, index);
-        } else if ((kZ || kY) && count >= 1) {
-          row(Predict<T, 1, kX>(terms, job), item, slab, index);
-        } else if constexpr (kX) {
-          row(Predict<T, 0, true>(terms, job), item, slab, index);
+        if (plain_z && at >= first_plain && at < end_plain) {
+          if constexpr (kZ) {
+            terms.across[0] = {z_row - z_step, z_row, z_row + z_step, z_row + 2 * z_step};
+          }
+          if constexpr (kY) {
+            terms.across[kZ ? 1 : 0] = {y_row - y_step, y_row, y_row + y_step, y_row + 2 * y_step};
+          }
+          row(Predict<T, kAcross, kX, kPlain>{terms, job, last}, item, slab, index);
+        } else if constexpr (kAcross > 0) {
+          unsigned count = 0;
+          if (use_z) {
+            terms.across[count++] = term_of(job, z, z_row, z_at, z_step, job.scratch);
+          }
+          if (kY && (at + 1 < y.last || (!kX && count == 0))) {
+            terms.across[count++] =
+                term_of(job, y, y_row, at, y_step, job.scratch + shape.count + kSlackBytes / sizeof(T));
+          }
+          if (kAcross == 2 && count == 2) {
+            row(Predict<T, kAcross, kX, Weights::given>{terms, job, last}, item, slab, index);
+          } else if (count == 1) {
+            row(Predict<T, 1, kX, Weights::given>{terms, job, last}, item, slab, index);
+          } else if constexpr (kX) {
+            row(Predict<T, 0, true, Weights::given>{terms, job, last}, item, slab, index);
+          }
         }
+        z_row += kZ ? z.strides.row : 0;
+        y_row += kY ? y_step : 0;
+        x_row += kX ? job.source[2].strides.row : 0;
       }
     }
   }
+}
+
+template <typename T, bool kZ, bool kY, bool kX, typename Row>
+inline void walk_rows(const ClassJob<T>& job, const Row& row) {
+  job.cubic ? walk_rows<T, kZ, kY, kX, true>(job, row) : walk_rows<T, kZ, kY, kX, false>(job, row);
 }
 
 template <typename T, typename Row>
@@ -493,15 +511,38 @@ inline const T* put_odd(const uint8_t* tokens, uint32_t odd, Vec<T> p, const T* 
   return exact;
 }
 
+/// Puts the next codes of `wide` into the lanes of `u` that `lanes` has.
+template <typename T>
+inline UVec<T> put_wide(UVec<T> u, uint32_t lanes, const BitsOf<T>*& wide) {
+  const BitsOf<T>* next = wide;
+  wide += __builtin_popcount(lanes);
+#if VARVE_VECTOR_BYTES == 64
+  if constexpr (sizeof(T) == 4) {
+    return reinterpret_cast<UVec<T>>(
+        _mm512_mask_expandloadu_epi32(reinterpret_cast<__m512i>(u), static_cast<__mmask16>(lanes), next));
+  } else {
+    return reinterpret_cast<UVec<T>>(
+        _mm512_mask_expandloadu_epi64(reinterpret_cast<__m512i>(u), static_cast<__mmask8>(lanes), next));
+  }
+#else
+  alignas(64) BitsOf<T> held[kLanes<T>];  // NOLINT(modernize-avoid-c-arrays)
+  std::memcpy(held, &u, sizeof held);
+  for (; lanes != 0; lanes &= lanes - 1) {
+    held[__builtin_ctz(lanes)] = *next++;
+  }
+  std::memcpy(&u, held, sizeof held);
+  return u;
+#endif
+}
+
 template <typename T, bool kCodes>
 void decode_rows(const DecodeJob<T>& job) {
   const size_t m = job.shape.count;
-  const uint8_t* const tokens = job.tokens;
-  const auto* const codes = job.codes;
+  const uint8_t* tokens = job.tokens;
+  const BitsOf<T>* wide = job.wide;
   const T* exact = job.exact;
   const T quantum = job.quantum;
   const IntegerWidth width = job.width;
-  size_t position = 0;
   for_rows<T>(
       job, [&](const auto& predict, size_t item, size_t slab, size_t y) __attribute__((always_inline)) {
         T* value = job.value + job.strides.at(item, slab, y);
@@ -512,22 +553,23 @@ void decode_rows(const DecodeJob<T>& job) {
             continue;
           }
           typename Lanes<T>::Bytes bytes;
-          std::memcpy(&bytes, tokens + position + i, sizeof bytes);
+          std::memcpy(&bytes, tokens + i, sizeof bytes);
           const UVec<T> token = __builtin_convertvector(bytes, UVec<T>);
           UVec<T> u = token - kTokenZero;
-          if (codes != nullptr) {
-            std::memcpy(&u, codes + position + i, sizeof u);
-          }
-          store<T>(value + i, undo<T, kCodes>(p, u, quantum, width));
           const size_t left = m - i;
           const uint32_t used =
               left >= kLanes<T> ? static_cast<uint32_t>((uint64_t{1} << kLanes<T>)-1) : (1U << left) - 1;
-          const uint32_t odd = mask_of<T>(token < kTokenZero) & used;
-          if (odd != 0) {
-            exact = put_odd<T>(tokens + position + i, odd, p, exact, value + i);
+          const uint32_t other = mask_of<T>(reinterpret_cast<SVec<T>>(u >= kDirectCodes)) & used;
+          if (other == 0) {
+            store<T>(value + i, undo<T, kCodes>(p, u, quantum, width));
+            continue;
           }
+          const uint32_t odd = mask_of<T>(reinterpret_cast<SVec<T>>(token < kTokenZero)) & used;
+          u = put_wide<T>(u, other & ~odd, wide);
+          store<T>(value + i, undo<T, kCodes>(p, u, quantum, width));
+          exact = put_odd<T>(tokens + i, odd, p, exact, value + i);
         }
-        position += m;
+        tokens += tokens == nullptr ? 0 : m;
         if (job.pads) {
           pad_row_of(value, m);
         }

@@ -70,6 +70,39 @@ bool any_outside(const uint8_t* bytes, size_t count, uint8_t low, uint8_t high) 
   return any;
 }
 
+/// A bit for each byte that is not 0, of a vector whose bytes are 0 or all ones.
+inline uint32_t byte_mask(VectorU8 v) {
+#if VARVE_VECTOR_BYTES >= 32
+  return static_cast<uint32_t>(_mm256_movemask_epi8(reinterpret_cast<__m256i>(v)));
+#else
+  uint32_t mask = 0;
+  for (size_t i = 0; i < kByteLanes; ++i) {
+    mask |= static_cast<uint32_t>(v[i] & 1U) << i;
+  }
+  return mask;
+#endif
+}
+
+size_t find_outside(const uint8_t* bytes, size_t count, uint8_t low, uint8_t high, uint32_t* places) {
+  size_t found = 0;
+  size_t i = 0;
+  for (; i + kByteLanes <= count; i += kByteLanes) {
+    const VectorU8 v = load_bytes(bytes + i);
+    const VectorU8 outside = as_count(v < low) | as_count(v >= high);
+    if (is_zero(outside)) {
+      continue;
+    }
+    for (uint32_t mask = byte_mask(outside); mask != 0; mask &= mask - 1) {
+      places[found++] = static_cast<uint32_t>(i) + static_cast<uint32_t>(__builtin_ctz(mask));
+    }
+  }
+  for (; i < count; ++i) {
+    places[found] = static_cast<uint32_t>(i);
+    found += bytes[i] < low || bytes[i] >= high ? 1 : 0;
+  }
+  return found;
+}
+
 void activities_row(const uint8_t* tokens, const uint8_t* thresholds, size_t count, uint8_t* out) {
   for (size_t i = 0; i < count; i += kByteLanes) {
     const VectorU8 token = load_bytes(tokens + i);

@@ -32,6 +32,7 @@ constexpr Kernels make_kernels(const char* name) {
           contexts_of_class,
           mark_class,
           any_outside,
+          find_outside,
           any_beyond,
           interleave<uint8_t, VectorU8>,
           rans_encode_plain,

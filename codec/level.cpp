@@ -16,7 +16,7 @@ void pad_bytes(uint8_t* row, size_t m) {
 template <typename W>
 Plane<W> PlaneMemory<W>::reserve(const Dims& dims, bool special, const std::array<size_t, 3>& before,
                                  const std::array<size_t, 3>& after) {
-  constexpr size_t kAlign = 4;  // points before the first of a row, so that it lies well
+  constexpr size_t kAlign = 64 / sizeof(W);  // points before the first of a row, so that it lies well
   std::array<size_t, 3> n{};
   Plane<W> plane;
   for (size_t axis = 0; axis < 3; ++axis) {
@@ -84,39 +84,51 @@ void Level<W>::contexts(unsigned c, uint8_t* out) const {
       const Plane<W>& from = planes_[c ^ (4U >> axis)];
       job.activity[axis] = {from.activity, from.strides, from.first.at(axis), from.last.at(axis)};
       job.special[axis] = {from.special, from.strides, from.first.at(axis), from.last.at(axis)};
-      job.has_special = from.special != nullptr;
     }
   }
+  job.has_special = near_special(c);
   job.contexts = out;
   kernels().contexts(job);
 }
 
 template <typename W>
-void Level<W>::mark(unsigned c, const uint8_t* tokens, const Thresholds& thresholds) const {
-  const Plane<W>& plane = planes_[c];
-  const Dims& dims = dims_[c];
-  if (tokens != nullptr) {
-    kernels().mark({{dims.batch, dims.n[0], dims.n[1], dims.n[2]},
-                    tokens,
-                    thresholds.data(),
-                    plane.activity,
-                    plane.special,
-                    plane.strides});
-    return;
+bool Level<W>::near_special(unsigned c) const {
+  bool any = false;
+  for (unsigned axis = 0; axis < 3; ++axis) {
+    any = any || (is_odd(c, axis) && planes_[c ^ (4U >> axis)].any_special);
   }
-  const auto all = static_cast<size_t>(plane.strides.item) * dims.batch + 2;
-  std::memset(plane.activity - 1, 0, all);
-  if (plane.special != nullptr) {
-    std::memset(plane.special - 1, 0, all);
-  }
+  return any;
 }
 
 template <typename W>
-void Level<W>::mark_elements(unsigned c, const uint8_t* special) const {
+void Level<W>::mark(unsigned c, const uint8_t* tokens, const Thresholds& thresholds) {
+  Plane<W>& plane = planes_[c];
+  const Dims& dims = dims_[c];
+  const auto all = static_cast<size_t>(plane.strides.item) * dims.batch + 2;
+  plane.any_special =
+      plane.special != nullptr && tokens != nullptr && std::memchr(tokens, kTokenSpecial, dims.count()) != nullptr;
+  if (plane.special != nullptr && !plane.any_special) {
+    std::memset(plane.special - 1, 0, all);
+  }
+  if (tokens == nullptr) {
+    std::memset(plane.activity - 1, 0, all);
+    return;
+  }
+  kernels().mark({{dims.batch, dims.n[0], dims.n[1], dims.n[2]},
+                  tokens,
+                  thresholds.data(),
+                  plane.activity,
+                  plane.any_special ? plane.special : nullptr,
+                  plane.strides});
+}
+
+template <typename W>
+void Level<W>::mark_elements(unsigned c, const uint8_t* special) {
   mark(c, nullptr, {});
-  const Plane<W>& plane = planes_[c];
+  Plane<W>& plane = planes_[c];
   const size_t m = dims_[c].n[2];
-  if (plane.special == nullptr) {
+  plane.any_special = plane.special != nullptr && std::memchr(special, 1, dims_[c].count()) != nullptr;
+  if (!plane.any_special) {
     return;
   }
   for_each_row(dims_[c], [&](size_t item, size_t z, size_t y) {
@@ -128,9 +140,22 @@ void Level<W>::mark_elements(unsigned c, const uint8_t* special) const {
 }
 
 template <typename W>
-void Level<W>::assemble(const Plane<W>& out) const {
+bool Level<W>::any_special() const {
+  bool any = planes_[0].any_special;
+  for (const uint8_t c : kClassOrder) {
+    any = any || (dims_[c].count() > 0 && planes_[c].any_special);
+  }
+  return any;
+}
+
+template <typename W>
+void Level<W>::assemble(Plane<W>& out) const {
   const Kernels& set = kernels();
   const size_t m = full_.n[2];
+  out.any_special = any_special();
+  if (out.special != nullptr && !out.any_special) {
+    std::memset(out.special - 1, 0, static_cast<size_t>(out.strides.item) * full_.batch + 2);
+  }
   for_each_row(full_, [&](size_t item, size_t z, size_t y) {
     const unsigned c = static_cast<unsigned>((z & 1U) << 2 | (y & 1U) << 1);
     const Plane<W>& even = planes_[c];
@@ -142,7 +167,7 @@ void Level<W>::assemble(const Plane<W>& out) const {
     typed<W>(set).pad_row(out.value + to, m);
     set.interleave8(even.activity + p, odd.activity + q, m, out.activity + to);
     pad_bytes(out.activity + to, m);
-    if (out.special != nullptr) {
+    if (out.any_special) {
       set.interleave8(even.special + p, odd.special + q, m, out.special + to);
       pad_bytes(out.special + to, m);
     }

@@ -35,6 +35,7 @@ struct Plane {
   W* value = nullptr;  ///< of the point 0, 0, 0; likewise the others
   uint8_t* activity = nullptr;
   uint8_t* special = nullptr;  ///< 1 where a point is special, else 0; null in arrays without
+  bool any_special = false;    ///< whether some point is
   Strides strides;
   std::array<ptrdiff_t, 3> first{};  ///< indices (z, y, x) below 0 that exist: class 0 of a brick reaches into its tile
   std::array<ptrdiff_t, 3> last{};   ///< one past the last that exists
@@ -79,12 +80,16 @@ class Level {
   void describe(unsigned c, ClassJob<W>& job) const;
   /// The context, within the class, of every point of class c in order; room for kSlackBytes more.
   void contexts(unsigned c, uint8_t* out) const;
+  /// Whether some point that predicts class c is special.
+  bool near_special(unsigned c) const;
   /// Sets activities and marks of class c from its tokens (null: all codes are 0), which have kSlackBytes of slack.
-  void mark(unsigned c, const uint8_t* tokens, const Thresholds& thresholds) const;
+  void mark(unsigned c, const uint8_t* tokens, const Thresholds& thresholds);
   /// The same for points that are stored as elements: special[i] != 0 where one is special.
-  void mark_elements(unsigned c, const uint8_t* special) const;
+  void mark_elements(unsigned c, const uint8_t* special);
+  /// Whether some point of the grid is special.
+  bool any_special() const;
   /// Writes the whole grid.
-  void assemble(const Plane<W>& out) const;
+  void assemble(Plane<W>& out) const;
 
  private:
   Dims full_;

@@ -135,10 +135,27 @@ void Emitter::add_class(unsigned context_base, uint8_t* tokens, uint8_t* context
 void Emitter::add_wide(const uint64_t* codes, size_t count) { raw_bits_ += raw_.put_below_second({codes, count}); }
 
 void Emitter::count_into(Histogram& histogram) const {
+  // Neighbours mostly fall into one counter, and counting twice in a row waits for the first: the odd ones have their
+  // own, where there are enough points to be worth it.
+  constexpr size_t kMany = 4096;
+  static thread_local std::array<Counts, kClassContexts> odd{};
   size_t at = 0;
   for (const Segment& segment : segments_) {
     Counts* counts = histogram.counts.data() + segment.context_base;
-    for (const size_t end = at + segment.count; at < end; ++at) {
+    const size_t end = at + segment.count;
+    if (segment.count >= kMany) {
+      for (; at + 2 <= end; at += 2) {
+        ++counts[contexts_[at]][tokens_[at]];
+        ++odd[contexts_[at + 1]][tokens_[at + 1]];
+      }
+      for (Counts& some : odd) {
+        for (unsigned token = 0; token < kTokens; ++token) {
+          counts[&some - odd.data()][token] += some[token];
+        }
+        some.fill(0);
+      }
+    }
+    for (; at < end; ++at) {
       ++counts[contexts_[at]][tokens_[at]];
     }
   }
@@ -330,39 +347,6 @@ void RecordReader::undo_escapes(uint8_t* tokens, size_t count) {
   }
 }
 
-template <typename Code>
-void RecordReader::wide_codes(const uint8_t* tokens, size_t count, Code* codes) {
-  struct Entry {
-    uint64_t base;
-    unsigned bits;
-  };
-  static const std::array<Entry, 256> entries = [] {
-    std::array<Entry, 256> made{};
-    for (unsigned token = kTokenZero; token < kTokens; ++token) {
-      made.at(token) =
-          token < kFirstWideToken ? Entry{token - kTokenZero, 0} : Entry{code_of(token, 0), extra_bits_of(token)};
-    }
-    return made;
-  }();
-  BitReader raw = raw_;
-  for (size_t begin = 0; begin < count; begin += kGroup) {
-    const size_t end = std::min(count, begin + kGroup);
-    if (!kernels().any_outside(tokens + begin, end - begin, 0, kFirstWideToken)) {
-      std::transform(tokens + begin, tokens + end, codes + begin,
-                     [](uint8_t token) { return static_cast<Code>(Code{token} - kTokenZero); });
-      continue;
-    }
-    for (size_t i = begin; i < end; ++i) {
-      const Entry& entry = entries[tokens[i]];
-      codes[i] = static_cast<Code>(
-          entry.base | (sizeof(Code) == 4 || entry.bits <= 56 ? raw.get_short(entry.bits) : raw.get(entry.bits)));
-    }
-  }
-  raw_ = raw;
-}
-template void RecordReader::wide_codes(const uint8_t*, size_t, uint32_t*);
-template void RecordReader::wide_codes(const uint8_t*, size_t, uint64_t*);
-
 void RecordReader::anchor_tokens(const TableSet& tables, size_t count, uint8_t* out) {
   work_.assign(count + kSlackBytes, 0);
   rans_.decode(tables, kAnchorContext, work_.data(), count, out);
@@ -375,15 +359,17 @@ bool RecordReader::class_tokens(const TableSet& tables, unsigned context_base, u
   const size_t groups = (count + kGroup - 1) / kGroup;
   // First the flags' tokens (and their contexts), then the tokens of active groups (and theirs).
   const size_t room = groups + kSlackBytes + count + kGroup + kSlackBytes;
-  if (work_.size() < 2 * room) {
-    work_.resize(2 * room);
+  if (work_.size() < 3 * room) {
+    work_.resize(3 * room);
   }
   uint8_t* flag = work_.data();
   uint8_t* active = flag + groups + kSlackBytes;
   uint8_t* active_context = active + room;
+  uint8_t* silent = active_context + room;  // which groups have contexts of 0 alone
   size_t flags = 0;
   for (size_t g = 0; g < groups; ++g) {
-    flags += is_all<0>(contexts + g * kGroup) ? 1 : 0;
+    silent[g] = is_all<0>(contexts + g * kGroup) ? 1 : 0;
+    flags += silent[g];
   }
   if (flags > 0) {
     std::fill_n(active, flags, uint8_t{kFlagContext});
@@ -393,7 +379,7 @@ bool RecordReader::class_tokens(const TableSet& tables, unsigned context_base, u
   size_t size = 0;
   const uint8_t* next = flag;
   for (size_t g = 0; g < groups; ++g) {
-    if (is_all<0>(contexts + g * kGroup) && *next++ == kFlagQuiet) {
+    if (silent[g] != 0 && *next++ == kFlagQuiet) {
       continue;
     }
     std::memcpy(active_context + size, contexts + g * kGroup, kGroup);
@@ -406,7 +392,7 @@ bool RecordReader::class_tokens(const TableSet& tables, unsigned context_base, u
   undo_escapes(active, size);
   next = flag;
   for (size_t g = 0; g < groups; ++g) {
-    if (is_all<0>(contexts + g * kGroup) && *next++ == kFlagQuiet) {
+    if (silent[g] != 0 && *next++ == kFlagQuiet) {
       std::memset(out + g * kGroup, kTokenZero, kGroup);
       continue;
     }

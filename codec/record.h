@@ -88,9 +88,8 @@ class RecordReader {
   /// False: all codes are 0, and `out` is not set.
   bool class_tokens(const TableSet& tables, unsigned context_base, uint8_t* contexts, size_t count, uint8_t* out);
   void anchor_tokens(const TableSet& tables, size_t count, uint8_t* out);
-  /// Codes of tokens, with the raw bits of the wide ones; anything for tokens below kTokenZero.
-  template <typename Code>
-  void wide_codes(const uint8_t* tokens, size_t count, Code* codes);
+  /// The code of the next wide token.
+  uint64_t wide_code(uint8_t token) { return code_of(token, raw_.get(extra_bits_of(token))); }
   /// The next exact element (for stored methods: the next element); zeros when there is none.
   const std::byte* exact();
   uint8_t special();

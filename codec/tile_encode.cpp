@@ -151,7 +151,7 @@ class TileEncoder {
       }
     }
   }
-  void level(const Level<W>& step, unsigned level) {
+  void level(Level<W>& step, unsigned level) {
     for (const uint8_t c : kClassOrder) {
       if (step.dims(c).count() > 0 && !stopped_) {
         encode_class(step, level, c);
@@ -164,7 +164,7 @@ class TileEncoder {
  private:
   struct BrickOp {
     TileEncoder& self;
-    bool level(const Level<W>& step, unsigned level) {
+    bool level(Level<W>& step, unsigned level) {
       const size_t points = points_of_level(self.layout_->dims, level);
       for (const bool elements : {false, true}) {
         if (points == 0 || self.stopped_ || (self.elements_only_ && !elements)) {
@@ -410,7 +410,7 @@ class TileEncoder {
     stopped_ = *changed > 0;
   }
 
-  void encode_class(const Level<W>& step, unsigned level, unsigned c) {
+  void encode_class(Level<W>& step, unsigned level, unsigned c) {
     const Dims& dims = step.dims(c);
     const size_t count = dims.count();
     EncodeJob<W> job = make_job(count);
