@@ -270,14 +270,14 @@ class Decoder {
     RecordReader& reader = work_.reader;
     const bool elements = !preview_ && reader.method() != Method::tokens;
     uint32_t* places = work_.places.reserve(count);
-    const size_t found = kernels().find_outside(tokens, count, plain, kFirstWideToken, places);
-    BitsOf<W>* wide = work_.wide.reserve(found + kSlackBytes);
+    if (!elements) {
+      reader.read_wide<W>(tokens, count, work_.wide.reserve(count + kSlackBytes));
+    }
+    const size_t found = kernels().find_outside(tokens, count, plain, 0xff, places);
     for (size_t k = 0; k < found; ++k) {
       const size_t i = places[k];
       const uint8_t token = tokens[i];
-      if (token >= kFirstWideToken) {
-        *wide++ = static_cast<BitsOf<W>>(reader.wide_code(token));
-      } else if (token == kTokenSpecial) {
+      if (token == kTokenSpecial) {
         const uint8_t index = preview_ ? uint8_t{0} : reader.special();
         if (index > 0 && index < settings_.specials.size()) {
           work_.patches.push_back({index_of(i, dims, c, level, item), settings_.specials[index]});
@@ -444,9 +444,11 @@ void put_coarse_points(const Coding<W>& coding, const Plane<W>& window, unsigned
   });
 }
 
-/// A brick whose levels are elements alone, which need no prediction. Nothing: it has others.
+/// A brick whose levels are elements alone, which need no prediction. Nothing: it has others. `together`: no other
+/// elements lie between the brick's.
 std::optional<Status> copy_elements_of(const std::array<std::optional<std::span<const std::byte>>, 3>& levels,
-                                       size_t specials, size_t size, const Layout& layout, std::byte* out) {
+                                       size_t specials, size_t size, const Layout& layout, bool together,
+                                       std::byte* out) {
   const Dims& dims = layout.dims;
   for (unsigned level = 0; level < 3; ++level) {
     const auto& record = levels.at(level);
@@ -455,7 +457,7 @@ std::optional<Status> copy_elements_of(const std::array<std::optional<std::span<
       return std::nullopt;
     }
   }
-  if (const auto element = constant_levels(levels, size); !element.empty()) {
+  if (const auto element = constant_levels(levels, size); together && !element.empty()) {
     const size_t all = dims.count() * size;
     std::memcpy(out, element.data(), size);
     for (size_t done = size; done < all; done *= 2) {
@@ -518,12 +520,12 @@ Result<CoarseGrid> decode_coarse(const Settings& settings, uint64_t tile, std::s
 
 Status decode_brick(const Settings& settings, uint64_t brick, std::span<const std::byte> coarse,
                     const std::array<std::optional<std::span<const std::byte>>, 3>& levels, uint8_t finest,
-                    std::byte* out) {
+                    const Box& into, std::byte* out) {
   const Geometry& geometry = settings.geometry;
   const Box box = geometry.brick_box(brick);
   const Box tile = geometry.tile_box(geometry.tile_of(brick));
   const Dims grid = coarsen(geometry.dims_of(tile), geometry.coarse_shift);
-  const Layout layout = geometry.layout(box, box);
+  const Layout layout = geometry.layout(box, into);
   const auto origin = coarse_origin(geometry, box, tile);
   const size_t size = element_size(settings.dtype);
   return with_work_type(settings, [&](auto zero) -> Status {
@@ -542,7 +544,7 @@ Status decode_brick(const Settings& settings, uint64_t brick, std::span<const st
     if (geometry.coarse_shift == 0) {
       copied = Status();  // all points of tiny arrays are coarse
     } else if (finest == 0) {
-      copied = copy_elements_of(levels, settings.specials.size(), size, layout, out);
+      copied = copy_elements_of(levels, settings.specials.size(), size, layout, box == into, out);
     }
     if (copied.has_value()) {
       VARVE_TRY(std::move(*copied));

@@ -186,14 +186,35 @@ Status ArrayCodec::decode_brick(uint64_t brick, const CoarseGrid& coarse,
   if (brick >= brick_count()) {
     return no_such("brick", brick, brick_count());
   }
+  return decode_brick_into(brick, coarse, levels, finest, brick_box(brick), out);
+}
+
+Status ArrayCodec::decode_brick_into(uint64_t brick, const CoarseGrid& coarse,
+                                     const std::array<std::optional<std::span<const std::byte>>, 3>& levels,
+                                     uint8_t finest, const Box& box, std::byte* out) const {
+  if (brick >= brick_count()) {
+    return no_such("brick", brick, brick_count());
+  }
   const Settings& settings = state_->settings;
+  const Box part = brick_box(brick);
+  bool inside = box.shape.size() == part.shape.size() && box.origin.size() == part.shape.size();
+  for (size_t axis = 0; axis < part.shape.size() && inside; ++axis) {
+    inside = box.origin[axis] <= part.origin[axis] &&
+             part.origin[axis] + part.shape[axis] <= box.origin[axis] + box.shape[axis];
+  }
+  if (!inside) {
+    return Error{EINVAL,
+                 fmt::format("brick {} is no part of the box it is to be decoded into; give one around it", brick)};
+  }
   if (!settings.decimal.has_value()) {
-    return codec::decode_brick(settings, brick, coarse.data, levels, finest, out);
+    return codec::decode_brick(settings, brick, coarse.data, levels, finest, box, out);
   }
   const std::span<const std::byte> grid(coarse.data.data(), std::max<size_t>(coarse.data.size(), 1) - 1);
-  VARVE_TRY(codec::decode_brick(settings, brick, grid, levels, finest, out));
+  VARVE_TRY(codec::decode_brick(settings, brick, grid, levels, finest, box, out));
   if (coarse.data.back() == std::byte{0}) {
-    to_floats(dtype(), *settings.decimal, out, element_count(brick_box(brick).shape));
+    for_each_run(part, box, [&](uint64_t first, uint64_t count) {
+      to_floats(dtype(), *settings.decimal, out + first * element_size(dtype()), count);
+    });
   }
   return {};
 }

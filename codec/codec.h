@@ -103,6 +103,11 @@ class ArrayCodec {
   Status decode_brick(uint64_t brick, const CoarseGrid& coarse,
                       const std::array<std::optional<std::span<const std::byte>>, 3>& levels, uint8_t finest,
                       std::byte* out) const;
+  /// The same to where the brick lies in a larger array: `out` has the elements of `box`, of which the brick's box must
+  /// be a part (else EINVAL); others are left as they are.
+  Status decode_brick_into(uint64_t brick, const CoarseGrid& coarse,
+                           const std::array<std::optional<std::span<const std::byte>>, 3>& levels, uint8_t finest,
+                           const Box& box, std::byte* out) const;
 
   /// The ids of the records that decode_brick(brick, ..., finest) and its coarse grid can need, coarse first. Some may
   /// not exist.

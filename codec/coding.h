@@ -120,10 +120,7 @@ struct Coding {
 template <typename W>
 void store_points(const Coding<W>& coding, W* row, const uint8_t* marks, size_t m, std::byte* to, size_t stride) {
   if (marks != nullptr && !coding.mapped) {
-    const W special = coding.specials[0];
-    for (size_t i = 0; i < m; ++i) {
-      row[i] = marks[i] != 0 ? special : row[i];
-    }
+    typed<W>(kernels()).put_marked(row, marks, m, coding.specials[0]);
   }
   if (to == nullptr) {
     return;

@@ -121,16 +121,29 @@ struct Extremes {
   T second_high{};  ///< the greatest below high; `low` if there is none
 };
 
+/// Bits in order, the least significant of each byte first.
+struct BitInput {
+  const std::byte* data = nullptr;
+  size_t size = 0;  ///< bytes; bits beyond them are read as 0
+  size_t next = 0;  ///< in bits; beyond 8 `size` when too many were read
+};
+
 template <typename T>
 struct TypedKernels {
   void (*encode_codes)(EncodeJob<T>& job);  ///< null for integers
   void (*encode_residuals)(EncodeJob<T>& job);
   void (*decode_codes)(const DecodeJob<T>& job);  ///< null for integers
   void (*decode_residuals)(const DecodeJob<T>& job);
+  /// The codes of the tokens from kFirstWideToken on, whose raw bits are in `bits`; `out` has room for `count` and
+  /// slack.
+  void (*wide_codes)(const uint8_t* tokens, size_t count, BitInput& bits, BitsOf<T>* out);
   /// out[i] = from[2 i]; reads nothing at or after `end`.
   void (*every_second)(const T* from, const T* end, size_t count, T* out);
-  /// out = even[0], odd[0], even[1], ..., `count` in all; nothing after it is written.
+  /// out = even[0], odd[0], even[1], ..., `count` in all; nothing after it is written. `even` and `odd` have slack, but
+  /// for `odd` where count is 1.
   void (*interleave)(const T* even, const T* odd, size_t count, T* out);
+  /// row[i] = value where marks[i] != 0; `marks` has slack.
+  void (*put_marked)(T* row, const uint8_t* marks, size_t count, T value);
   /// Gives the points before and after a row of class points (see Source).
   void (*pad_row)(T* row, size_t count);
   /// Of elements that are finite and none of `fills` (by their bits). The seconds and counts are left alone where low
@@ -167,6 +180,7 @@ struct Kernels {
   size_t (*find_outside)(const uint8_t* bytes, size_t count, uint8_t low, uint8_t high, uint32_t* places);
   /// Whether some token less kTokenZero, as a byte, is above limits[its context]; 16 limits.
   bool (*any_beyond)(const uint8_t* tokens, const uint8_t* contexts, const uint8_t* limits, size_t count);
+  /// Likewise.
   void (*interleave8)(const uint8_t* even, const uint8_t* odd, size_t count, uint8_t* out);
   /// Encodes a segment from its end on; words go before `words_end`; returns where they begin. `lanes`: a power of two,
   /// at most 64.

@@ -103,6 +103,51 @@ size_t find_outside(const uint8_t* bytes, size_t count, uint8_t low, uint8_t hig
   return found;
 }
 
+inline uint64_t bits_at(const BitInput& bits, size_t next, unsigned count) {
+  uint64_t held = 0;
+  const size_t at = next / 8;
+  if (at + sizeof held <= bits.size) {
+    std::memcpy(&held, bits.data + at, sizeof held);
+  } else if (at < bits.size) {
+    std::memcpy(&held, bits.data + at, bits.size - at);
+  }
+  return held >> next % 8 & ((uint64_t{1} << count) - 1);
+}
+
+template <typename T>
+void wide_codes(const uint8_t* tokens, size_t count, BitInput& bits, BitsOf<T>* out) {
+  const BitInput in = bits;
+  size_t next = in.next;
+  const auto put = [&](unsigned token) __attribute__((always_inline)) {
+    const unsigned k = token - kFirstWideToken;
+    const unsigned extra = 5 + k / 2;
+    uint64_t low = 0;
+    if (sizeof(T) == 4 || extra <= 32) {
+      low = bits_at(in, next, extra);
+    } else {
+      low = bits_at(in, next, 32) | bits_at(in, next + 32, extra - 32) << 32;
+    }
+    next += extra;
+    *out++ = static_cast<BitsOf<T>>((uint64_t{2} | (k & 1U)) << extra | low);
+  };
+  size_t i = 0;
+  for (; i + kByteLanes <= count; i += kByteLanes) {
+    const VectorU8 wide = as_count(load_bytes(tokens + i) >= kFirstWideToken);
+    if (is_zero(wide)) {
+      continue;
+    }
+    for (uint32_t mask = byte_mask(wide); mask != 0; mask &= mask - 1) {
+      put(tokens[i + static_cast<size_t>(__builtin_ctz(mask))]);
+    }
+  }
+  for (; i < count; ++i) {
+    if (tokens[i] >= kFirstWideToken) {
+      put(tokens[i]);
+    }
+  }
+  bits.next = next;
+}
+
 void activities_row(const uint8_t* tokens, const uint8_t* thresholds, size_t count, uint8_t* out) {
   for (size_t i = 0; i < count; i += kByteLanes) {
     const VectorU8 token = load_bytes(tokens + i);
@@ -330,11 +375,32 @@ void every_second(const T* from, const T* end, size_t count, T* out) {
   }
 }
 
+/// The first `count` elements of a vector, and nothing after them.
+template <typename T, typename V>
+inline void store_first(T* to, V v, size_t count) {
+#if VARVE_VECTOR_BYTES == 64
+  const uint64_t lanes = (uint64_t{1} << count) - 1;
+  if constexpr (sizeof(T) == 1) {
+    _mm256_mask_storeu_epi8(to, static_cast<__mmask32>(lanes), reinterpret_cast<__m256i>(v));
+  } else if constexpr (sizeof(T) == 4) {
+    _mm512_mask_storeu_epi32(to, static_cast<__mmask16>(lanes), reinterpret_cast<__m512i>(v));
+  } else {
+    _mm512_mask_storeu_epi64(to, static_cast<__mmask8>(lanes), reinterpret_cast<__m512i>(v));
+  }
+#else
+  std::memcpy(to, &v, count * sizeof(T));
+#endif
+}
+
 /// V: a vector of T.
 template <typename T, typename V = Vec<T>>
 void interleave(const T* even, const T* odd, size_t count, T* out) {
   constexpr size_t kCount = sizeof(V) / sizeof(T);
   constexpr auto kSequence = std::make_index_sequence<kCount>();
+  if (count == 1) {  // there may be no odd ones
+    out[0] = even[0];
+    return;
+  }
   size_t i = 0;
   for (; i + 2 * kCount <= count; i += 2 * kCount) {
     V a;
@@ -346,8 +412,32 @@ void interleave(const T* even, const T* odd, size_t count, T* out) {
     std::memcpy(out + i, &low, sizeof low);
     std::memcpy(out + i + kCount, &high, sizeof high);
   }
-  for (; i < count; ++i) {
-    out[i] = i % 2 == 0 ? even[i / 2] : odd[i / 2];
+  if (i < count) {
+    V a;
+    V b;
+    std::memcpy(&a, even + i / 2, sizeof a);
+    std::memcpy(&b, odd + i / 2, sizeof b);
+    const V low = zip_low(a, b, kSequence);
+    const V high = zip_high(a, b, kSequence);
+    const size_t left = count - i;
+    store_first(out + i, low, left < kCount ? left : kCount);
+    store_first(out + i + kCount, high, left < kCount ? 0 : left - kCount);
+  }
+}
+
+template <typename T>
+void put_marked(T* row, const uint8_t* marks, size_t count, T value) {
+  for (size_t i = 0; i < count; i += kLanes<T>) {
+    typename Lanes<T>::Bytes bytes;
+    std::memcpy(&bytes, marks + i, sizeof bytes);
+    const SVec<T> marked = __builtin_convertvector(bytes, UVec<T>) != 0;
+    if (count - i >= kLanes<T>) {
+      store<T>(row + i, marked ? spread<T>(value) : load<T>(row + i));
+      continue;
+    }
+    for (size_t k = i; k < count; ++k) {
+      row[k] = marks[k] != 0 ? value : row[k];
+    }
   }
 }
 

@@ -16,8 +16,10 @@ constexpr TypedKernels<T> make_typed() {
   }
   made.encode_residuals = encode_residuals<T>;
   made.decode_residuals = decode_residuals<T>;
+  made.wide_codes = wide_codes<T>;
   made.every_second = every_second<T>;
   made.interleave = interleave<T>;
+  made.put_marked = put_marked<T>;
   made.pad_row = pad_row_of<T>;
   made.extremes = extremes<T>;
   return made;

@@ -37,6 +37,12 @@ Error damaged(std::string_view what) {
   return {EBADMSG, fmt::format("record is damaged: {}; restore it from a copy", what)};
 }
 
+/// Not more bits than there are, and all but the zeros that pad the last byte.
+bool all_bits_read(const BitInput& bits) {
+  return (bits.next + 7) / 8 == bits.size &&
+         (bits.next % 8 == 0 || static_cast<unsigned>(bits.data[bits.next / 8]) >> bits.next % 8 == 0);
+}
+
 /// A list that is packed where that is smaller: its stored size, then the bytes.
 void put_list(ByteWriter& out, std::span<const std::byte> list, size_t element_size) {
   Bytes packed;
@@ -316,7 +322,8 @@ Status RecordReader::open_tokens(ByteReader& in, size_t points, size_t special_c
     return damaged("its flags are unknown");
   }
   if ((flags & kHasRaw) != 0) {
-    raw_ = BitReader(in.get_bytes(in.get_varint()));
+    const auto bits = in.get_bytes(in.get_varint());
+    raw_ = {bits.data(), bits.size(), 0};
   }
   if ((flags & kHasExact) != 0) {
     VARVE_TRY(get_list(in, points, element_size_, held_));
@@ -431,7 +438,7 @@ uint8_t RecordReader::special() {
 Status RecordReader::finish() const {
   bool good = !failed_ && exact_next_ == exact_.size();
   if (method_ == Method::tokens) {
-    good = good && rans_.finished() && !raw_.failed() && raw_.at_end() && special_next_ == specials_.size() &&
+    good = good && rans_.finished() && all_bits_read(raw_) && special_next_ == specials_.size() &&
            escape_next_ == escapes_.size();
   }
   return good ? Status() : damaged("its lists and its tokens do not fit each other");

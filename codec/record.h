@@ -88,8 +88,11 @@ class RecordReader {
   /// False: all codes are 0, and `out` is not set.
   bool class_tokens(const TableSet& tables, unsigned context_base, uint8_t* contexts, size_t count, uint8_t* out);
   void anchor_tokens(const TableSet& tables, size_t count, uint8_t* out);
-  /// The code of the next wide token.
-  uint64_t wide_code(uint8_t token) { return code_of(token, raw_.get(extra_bits_of(token))); }
+  /// The codes of the wide tokens among `tokens`.
+  template <typename W>
+  void read_wide(const uint8_t* tokens, size_t count, BitsOf<W>* codes) {
+    typed<W>(kernels()).wide_codes(tokens, count, raw_, codes);
+  }
   /// The next exact element (for stored methods: the next element); zeros when there is none.
   const std::byte* exact();
   uint8_t special();
@@ -102,7 +105,7 @@ class RecordReader {
   Method method_ = Method::zero;
   size_t element_size_ = 1;
   RansDecoder rans_;
-  BitReader raw_;
+  BitInput raw_;
   Bytes held_;  ///< unpacked elements
   std::span<const std::byte> exact_;
   size_t exact_next_ = 0;

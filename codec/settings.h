@@ -107,7 +107,7 @@ size_t elements_size(const Settings& settings, uint64_t tile, const std::byte* d
 Result<CoarseGrid> decode_coarse(const Settings& settings, uint64_t tile, std::span<const std::byte> record);
 Status decode_brick(const Settings& settings, uint64_t brick, std::span<const std::byte> coarse,
                     const std::array<std::optional<std::span<const std::byte>>, 3>& levels, uint8_t finest,
-                    std::byte* out);
+                    const Box& into, std::byte* out);
 
 struct ArrayCodec::State {
   Settings settings;

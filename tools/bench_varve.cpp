@@ -205,14 +205,12 @@ Status decode(const Encoded& encoded, fs::ThreadPool* pool, std::byte* out) {
     const std::vector<uint64_t> bricks = made.bricks_of(tile);
     const std::vector<Levels> levels = levels_of(records, bricks);
     VARVE_TRY(for_each(pool, bricks.size(), [&](size_t i) -> Status {
-      thread_local Bytes scratch;
-      const Box box = made.brick_box(bricks[i]);
-      scratch.resize(element_count(box.shape) * element);
-      VARVE_TRY(made.decode_brick(bricks[i], coarse, levels[i], 0, scratch.data()));
       if (out != nullptr) {
-        fs::copy_box(box, {&box, scratch.data()}, {&all, out}, element);
+        return made.decode_brick_into(bricks[i], coarse, levels[i], 0, all, out);
       }
-      return {};
+      thread_local Bytes scratch;
+      scratch.resize(element_count(made.brick_box(bricks[i]).shape) * element);
+      return made.decode_brick(bricks[i], coarse, levels[i], 0, scratch.data());
     }));
   }
   return {};

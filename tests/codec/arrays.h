@@ -91,21 +91,25 @@ inline Result<Store> encode_all(const ArrayCodec& codec, const Array& array, boo
   return store;
 }
 
+/// `into`: what `out` holds the elements of, if not the brick's alone.
 inline Status decode_one(const ArrayCodec& codec, const Store& store, uint64_t brick, const CoarseGrid& coarse,
-                         uint8_t finest, std::byte* out) {
+                         uint8_t finest, std::byte* out, const Box* into = nullptr) {
   std::array<std::optional<std::span<const std::byte>>, 3> levels;
   for (uint8_t level = 0; level < 3; ++level) {
     if (const auto found = store.find({level, brick}); found != store.end()) {
       levels.at(level) = found->second;
     }
   }
-  return codec.decode_brick(brick, coarse, levels, finest, out);
+  return into == nullptr ? codec.decode_brick(brick, coarse, levels, finest, out)
+                         : codec.decode_brick_into(brick, coarse, levels, finest, *into, out);
 }
 
-/// Decodes every brick, each with a coarse grid decoded for it alone when `alone`.
+/// Decodes every brick, by itself and into the whole array; EILSEQ when they differ.
 inline Result<Bytes> decode_all(const ArrayCodec& codec, const Store& store, uint8_t finest = 0) {
   const size_t size = element_size(codec.dtype());
   Bytes out(element_count(codec.shape()) * size);
+  Bytes direct(out.size());
+  const Box whole{Extents(codec.shape().size(), 0), codec.shape()};
   for (uint64_t tile = 0; tile < codec.tile_count(); ++tile) {
     const auto record = store.find({kCoarseLevel, tile});
     if (record == store.end()) {
@@ -117,9 +121,10 @@ inline Result<Bytes> decode_all(const ArrayCodec& codec, const Store& store, uin
       Bytes part(element_count(box.shape) * size);
       VARVE_TRY(decode_one(codec, store, brick, coarse, finest, part.data()));
       put_box(codec.shape(), size, box, part.data(), out.data());
+      VARVE_TRY(decode_one(codec, store, brick, coarse, finest, direct.data(), &whole));
     }
   }
-  return out;
+  return out == direct ? Result<Bytes>(std::move(out)) : Error{EILSEQ, "bricks decode to other bytes in their array"};
 }
 
 inline size_t stored_size(const Store& store) {

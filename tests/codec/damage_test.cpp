@@ -128,6 +128,9 @@ TEST(Damage, WrongNumbersAndForeignGridsAreRefused) {
   Bytes out(64 * 64 * 64 * 4);
   EXPECT_EQ(codec->decode_brick(codec->brick_count(), {}, {}, 0, out.data()).error().code, EINVAL);
   EXPECT_EQ(codec->decode_brick(0, {}, {}, 0, out.data()).error().code, EBADMSG);
+  Box other = codec->brick_box(0);
+  ++other.origin[0];
+  EXPECT_EQ(codec->decode_brick_into(0, {}, {}, 0, other, out.data()).error().code, EINVAL);
 }
 
 }  // namespace
