@@ -16,6 +16,9 @@
 
 namespace varve::codec {
 
+/// Runs work(0) ... work(count - 1), on any threads, and returns when all are done.
+using Parallel = std::function<void(size_t count, const std::function<void(size_t)>& work)>;
+
 /// What the caller knows of an array before it is encoded.
 struct ArraySpec {
   DType dtype = DType::u8;
@@ -25,7 +28,9 @@ struct ArraySpec {
   /// count in the range of a relative bound.
   std::vector<uint64_t> fill_values;
   /// All elements, C order, host byte order, where they are in memory: saves reading them. May be empty.
-  std::span<const std::byte> elements;
+  std::span<const std::byte> elements = {};
+  /// For what takes long of planning: `read` is then called from its threads. Empty: one after the other.
+  Parallel parallel = {};
 };
 
 /// Copies the elements of `box` into `out`: C order, host byte order, element_count(box.shape) elements.

@@ -162,16 +162,16 @@ Result<std::optional<Decimal>> find(const ArraySpec& spec, const ReadBox& read) 
   bool fits = true;
   bool first = true;
   Bytes data;
-  VARVE_TRY(for_each_piece(spec.shape, kPieceElements, [&](const Box& box) -> Status {
-    if (fits) {
-      const uint64_t count = element_count(box.shape);
-      data.resize(count * sizeof(Float));
-      VARVE_TRY(read(box, data.data()));
-      fits = (!first || finder.look(0, data.data(), count)) && finder.add(data.data(), count);
-      first = false;
+  for (const Box& box : pieces_of(spec.shape, kPieceElements)) {
+    const uint64_t count = element_count(box.shape);
+    data.resize(count * sizeof(Float));
+    VARVE_TRY(read(box, data.data()));
+    fits = (!first || finder.look(0, data.data(), count)) && finder.add(data.data(), count);
+    first = false;
+    if (!fits) {
+      break;
     }
-    return {};
-  }));
+  }
   return fits ? std::optional<Decimal>(finder.found()) : std::nullopt;
 }
 

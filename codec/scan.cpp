@@ -20,6 +20,7 @@ struct Extreme {
   uint64_t count = 0;
   bool has_second = false;
 
+  void merge(const Extreme& other) { merge(other.first, other.count, other.has_second ? other.second : other.first); }
   /// What another run of elements has, whose second value is `other` if that is not its first.
   void merge(W value, uint64_t times, W next) {
     const Less less;
@@ -76,6 +77,18 @@ class Scanner {
         m = is_half() ? drop_not_finite(m) : m;
       }
       add_row(in_place ? reinterpret_cast<const W*>(from) : row_.data(), from, m);
+    }
+  }
+
+  /// What a later part of the array has.
+  void add(const Scanner& later) {
+    if (later.counted_ > 0) {
+      counted_ += later.counted_;
+      low_.merge(later.low_);
+      high_.merge(later.high_);
+    }
+    if (!result_.not_finite.has_value()) {
+      result_.not_finite = later.result_.not_finite;
     }
   }
 
@@ -181,9 +194,28 @@ class Scanner {
   Scan result_;
 };
 
+void in_parallel(const ArraySpec& spec, size_t count, const std::function<void(size_t)>& work) {
+  if (spec.parallel) {
+    spec.parallel(count, work);
+    return;
+  }
+  for (size_t i = 0; i < count; ++i) {
+    work(i);
+  }
+}
+
+template <typename W>
+Scan merged(const ArraySpec& spec, const std::vector<Scanner<W>>& parts) {
+  Scanner<W> all(spec);
+  for (const Scanner<W>& part : parts) {
+    all.add(part);
+  }
+  return all.finish();
+}
+
 }  // namespace
 
-Status for_each_piece(const Extents& shape, uint64_t limit, const std::function<Status(const Box&)>& f) {
+std::vector<Box> pieces_of(const Extents& shape, uint64_t limit) {
   const size_t rank = shape.size();
   if (element_count(shape) == 0) {
     return {};
@@ -195,15 +227,16 @@ Status for_each_piece(const Extents& shape, uint64_t limit, const std::function<
     inner *= shape[--split];
   }
   if (split == 0) {
-    return f({Extents(rank, 0), shape});
+    return {{Extents(rank, 0), shape}};
   }
   --split;
   const uint64_t step = std::max<uint64_t>(1, limit / inner);
   Box box{Extents(rank, 0), shape};
   std::fill(box.shape.begin(), box.shape.begin() + static_cast<ptrdiff_t>(split), 1);
+  std::vector<Box> pieces;
   while (true) {
     box.shape[split] = std::min(step, shape[split] - box.origin[split]);
-    VARVE_TRY(f(box));
+    pieces.push_back(box);
     box.origin[split] += step;
     if (box.origin[split] < shape[split]) {
       continue;
@@ -214,31 +247,42 @@ Status for_each_piece(const Extents& shape, uint64_t limit, const std::function<
       box.origin[--axis] = 0;
     }
     if (axis == 0) {
-      return {};
+      return pieces;
     }
   }
 }
 
 Result<Scan> scan_array(const ArraySpec& spec, const ReadBox& read) {
+  const std::vector<Box> pieces = pieces_of(spec.shape, kPieceElements);
+  const size_t size = element_size(spec.dtype);
   return with_work_type(spec.dtype, [&](auto zero) -> Result<Scan> {
-    Scanner<decltype(zero)> scanner(spec);
-    Bytes data;
-    VARVE_TRY(for_each_piece(spec.shape, kPieceElements, [&](const Box& box) -> Status {
-      const uint64_t count = element_count(box.shape);
-      data.resize(count * element_size(spec.dtype));
-      VARVE_TRY(read(box, data.data()));
-      scanner.add(data.data(), count);
-      return {};
-    }));
-    return scanner.finish();
+    std::vector<Scanner<decltype(zero)>> parts(pieces.size(), Scanner<decltype(zero)>(spec));
+    std::vector<Status> states(pieces.size());
+    in_parallel(spec, pieces.size(), [&](size_t i) {
+      thread_local Bytes data;
+      data.resize(element_count(pieces[i].shape) * size);
+      states[i] = read(pieces[i], data.data());
+      if (states[i].ok()) {
+        parts[i].add(data.data(), data.size() / size);
+      }
+    });
+    for (const Status& state : states) {
+      VARVE_TRY(state);
+    }
+    return merged(spec, parts);
   });
 }
 
 Scan scan_array(const ArraySpec& spec, std::span<const std::byte> elements) {
+  const size_t piece = kPieceElements * element_size(spec.dtype);
+  const size_t count = (elements.size() + piece - 1) / piece;
   return with_work_type(spec.dtype, [&](auto zero) {
-    Scanner<decltype(zero)> scanner(spec);
-    scanner.add(elements.data(), elements.size() / element_size(spec.dtype));
-    return scanner.finish();
+    std::vector<Scanner<decltype(zero)>> parts(count, Scanner<decltype(zero)>(spec));
+    in_parallel(spec, count, [&](size_t i) {
+      const auto part = elements.subspan(i * piece, std::min(piece, elements.size() - i * piece));
+      parts[i].add(part.data(), part.size() / element_size(spec.dtype));
+    });
+    return merged(spec, parts);
   });
 }
 

@@ -20,8 +20,8 @@ struct Scan {
   std::optional<uint64_t> not_finite;  ///< the first NaN or infinity met
 };
 
-/// Calls f with boxes that cover an array of `shape` in C order, each of at most `limit` elements.
-Status for_each_piece(const Extents& shape, uint64_t limit, const std::function<Status(const Box&)>& f);
+/// Boxes that cover an array of `shape` in C order, each of at most `limit` elements.
+std::vector<Box> pieces_of(const Extents& shape, uint64_t limit);
 
 Result<Scan> scan_array(const ArraySpec& spec, const ReadBox& read);
 /// The same of an array in memory.

@@ -252,7 +252,8 @@ Status Sealer::plan_array(Work& work, ArrayEntry entry) {
     }
   }
   if (!codec) {
-    const codec::ArraySpec spec{region.dtype, region.shape, entry.bound, region.fill_values, {}};
+    codec::ArraySpec spec{region.dtype, region.shape, entry.bound, region.fill_values};
+    spec.parallel = [&](size_t count, const std::function<void(size_t)>& part) { pool_.parallel_for(count, part); };
     const auto read = [&](const Box& box, std::byte* out) { return gather_box(region, box, job.read, out); };
     if (!job.base && element_count(region.shape) <= ArrayCodec::kEncodeWhole && work.ready_bytes < kMostReadyBytes) {
       VARVE_ASSIGN(codec::EncodedArray encoded, ArrayCodec::encode_array(spec, read));

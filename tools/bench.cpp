@@ -218,7 +218,9 @@ void add_bench(CLI::App& app, int& status) {
       "SPERR.\n"
       "Exit status: 0 done; 1 a bound was broken; 2 wrong use or an error.");
   command->add_option("PATH", options->paths, "Fields (NAME_256x384x384.f32 or .f64), or folders of such");
-  command->add_option("--mode", options->modes, "Bounds to measure")->capture_default_str();
+  command->add_option("--mode", options->modes, "Bound to measure; may be given several times")
+      ->allow_extra_args(false)
+      ->capture_default_str();
   command->add_option("--edge", options->edge, "Edge of the generated cubes, a power of two")->capture_default_str();
   command->add_option("--seconds", options->seconds, "How long to repeat calls of one kind")->capture_default_str();
   command->add_option("--json", options->json, "Write everything there");

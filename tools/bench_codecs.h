@@ -76,7 +76,8 @@ struct Encoded {
   size_t stored() const;
 };
 
-Result<codec::ArrayCodec> plan(const Field& field, const std::string& mode);
+/// `pool`: for more threads, or null.
+Result<codec::ArrayCodec> plan(const Field& field, const std::string& mode, fs::ThreadPool* pool = nullptr);
 /// `pool`: tiles are encoded in parallel; null: by this thread, in order.
 Result<Encoded> encode(const Field& field, const std::string& mode, fs::ThreadPool* pool);
 Result<std::vector<codec::Record>> encode_tile(const codec::ArrayCodec& made, const Field& field, uint64_t tile);

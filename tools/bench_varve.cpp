@@ -160,8 +160,11 @@ codec::ReadBox reader_of(const Field& field) {
   };
 }
 
-Result<ArrayCodec> plan(const Field& field, const std::string& mode) {
-  VARVE_ASSIGN(const codec::ArraySpec spec, spec_of(field, mode));
+Result<ArrayCodec> plan(const Field& field, const std::string& mode, fs::ThreadPool* pool) {
+  VARVE_ASSIGN(codec::ArraySpec spec, spec_of(field, mode));
+  if (pool != nullptr) {
+    spec.parallel = [pool](size_t count, const std::function<void(size_t)>& work) { pool->parallel_for(count, work); };
+  }
   return ArrayCodec::plan(spec, reader_of(field));
 }
 
@@ -185,7 +188,7 @@ Result<Encoded> encode(const Field& field, const std::string& mode, fs::ThreadPo
     encoded.tiles = std::move(whole.tiles);
     return encoded;
   }
-  VARVE_ASSIGN(const ArrayCodec made, plan(field, mode));
+  VARVE_ASSIGN(const ArrayCodec made, plan(field, mode, pool));
   encoded.header = made.header();
   encoded.tiles.resize(made.tile_count());
   VARVE_TRY(for_each(pool, encoded.tiles.size(), [&](size_t tile) -> Status {

@@ -1,6 +1,9 @@
 // Properties that hold for any shape, type, contents and bound.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <thread>
+
 #include "tests/codec/arrays.h"
 
 namespace varve::codec::testing {
@@ -193,6 +196,37 @@ TEST(RoundTrip, EncodingAgainMovesNothing) {
     Bytes twice;
     check_round_trip(array, &twice);
     EXPECT_TRUE(array.data == twice);
+  }
+}
+
+TEST(RoundTrip, PlanningOnThreadsGivesTheSameHeader) {
+  for (const Content content : {Content::waves, Content::specials}) {
+    Array array = make_array(DType::f32, {130, 160, 170}, content, {BoundMode::relative, 1e-4}, 21);
+    // The least value lies in the last piece, again in the first, and a missing one is in all.
+    auto* values = reinterpret_cast<float*>(array.data.data());
+    const size_t count = array.data.size() / sizeof(float);
+    values[1] = values[count - 1] = -1e3F;
+    for (size_t i = 0; i < count; i += 7) {
+      values[i] = 1e20F;
+    }
+    for (const bool in_memory : {false, true}) {
+      ArraySpec spec = array.spec;
+      spec.elements = in_memory ? std::span<const std::byte>(array.data) : std::span<const std::byte>();
+      const auto alone = ArrayCodec::plan(spec, reader_of(array));
+      size_t parts = 0;
+      spec.parallel = [&](size_t n, const std::function<void(size_t)>& work) {
+        parts = n;
+        std::vector<std::thread> threads;
+        for (size_t i = n; i-- > 0;) {
+          threads.emplace_back([&work, i] { work(i); });
+        }
+        std::for_each(threads.begin(), threads.end(), [](std::thread& thread) { thread.join(); });
+      };
+      const auto together = ArrayCodec::plan(spec, reader_of(array));
+      ASSERT_TRUE(alone.ok() && together.ok());
+      EXPECT_GT(parts, 1U);
+      EXPECT_EQ(alone->header(), together->header());
+    }
   }
 }
 
