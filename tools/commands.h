@@ -18,6 +18,8 @@ void add_mkfs(CLI::App& app, int& status);
 void add_stat(CLI::App& app, int& status);
 void add_policy(CLI::App& app, int& status);
 void add_verify(CLI::App& app, int& status);
+void add_preview(CLI::App& app, int& status);
+void add_quality(CLI::App& app, int& status);
 void add_sync(CLI::App& app, int& status);
 void add_faults(CLI::App& app, int& status);
 void add_bench(CLI::App& app, int& status);

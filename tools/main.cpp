@@ -22,13 +22,15 @@ int run(int argc, char** argv) {
       "  setfattr -n user.varve.bound -v rel:1e-3 ~/data     how far values may move (none: not at all)\n"
       "  cp run.h5 ~/data; varve stat ~/data/run.h5          what it takes, array by array\n"
       "  varve verify run.h5 ~/data/run.h5                   is the bound kept, is the rest equal\n"
+      "  varve preview ~/data/run.h5 -o run.png              a picture of it, from coarse levels\n"
+      "  varve quality run.h5 ~/data/run.h5 --html q.html    PSNR, SSIM, spectra and more\n"
       "  varve umount ~/data\n"
       "Exit status: 0 done; 1 the answer is no (verify); 2 wrong use or an error.");
   app.set_version_flag("--version", "varve " VARVE_VERSION);
   app.require_subcommand(1);
   app.set_help_all_flag("--help-all", "Help for all subcommands");
   int status = kDone;
-  for (const auto add : {add_mount, add_umount, add_mkfs, add_stat, add_policy, add_verify, add_sync, add_faults,
+  for (const auto add : {add_mount, add_umount, add_mkfs, add_stat, add_policy, add_verify, add_preview, add_quality, add_sync, add_faults,
                          add_bench, add_recognise_worker}) {
     add(app, status);
   }

@@ -321,9 +321,9 @@ Colour colour_in(ColourMap map, double share) {
     return blend({1, 1, 1}, end, std::fabs(2 * share - 1));
   }
   // A helix around the grey diagonal of the RGB cube, in a plane of equal perceived lightness.
-  constexpr double kStart = 0.5;
-  constexpr double kRotations = -1.5;
-  constexpr double kHue = 1.1;
+  constexpr double kStart = 0.3;
+  constexpr double kRotations = -0.6;
+  constexpr double kHue = 1.2;
   const double angle = 2 * std::numbers::pi * (kStart / 3 + 1 + kRotations * share);
   const double radius = kHue * share * (1 - share) / 2;
   const double c = std::cos(angle);
@@ -358,7 +358,7 @@ void draw_picture(Canvas& canvas, const Box& outer, const Picture& picture) {
   }
   canvas.picture(bar, steps, 1);
   canvas.outline(bar, kBlack);
-  for (const double tick : picture.range.ticks(std::max(2, static_cast<int>(area.height / 45)))) {
+  for (const double tick : picture.range.ticks(std::max(3, static_cast<int>(area.height / 45)))) {
     const double y = bar.top + bar.height * (1 - picture.range.share(tick));
     canvas.line(bar.left + bar.width, y, bar.left + bar.width + kTickLength, y, kBlack);
     canvas.text(bar.left + bar.width + kTickLength + 3, y, tick_text(tick), Anchor::start, kSmall);

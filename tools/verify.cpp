@@ -3,16 +3,14 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
-#include <charconv>
 #include <cmath>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "fs/formats/worker.h"
 #include "tools/commands.h"
 #include "tools/comparison.h"
 #include "tools/description.h"
+#include "tools/file_arrays.h"
 #include "tools/report.h"
 
 namespace varve::tools {
@@ -26,91 +24,6 @@ struct Arguments {
   std::string raw;    ///< "f32:256x384x384[:be]"
   bool as_json = false;
 };
-
-Result<fs::RawHint> parse_raw(std::string_view text) {
-  const Error bad{EINVAL, fmt::format("--raw \"{}\" makes no sense: give type and shape, slowest axis first, such as "
-                                      "f32:256x384x384 or f64:100x200:be",
-                                      text)};
-  const size_t colon = text.find(':');
-  if (colon == std::string_view::npos) {
-    return bad;
-  }
-  fs::RawHint hint;
-  VARVE_ASSIGN(hint.dtype, codec::parse_dtype(text.substr(0, colon)));
-  std::string_view shape = text.substr(colon + 1);
-  if (shape.ends_with(":be")) {
-    hint.big_endian = true;
-    shape.remove_suffix(3);
-  }
-  while (!shape.empty()) {
-    uint64_t extent = 0;
-    const auto [end, code] = std::from_chars(shape.data(), shape.data() + shape.size(), extent);
-    const auto used = static_cast<size_t>(end - shape.data());
-    if (code != std::errc() || extent == 0 || hint.shape.size() == codec::kMaxRank ||
-        (used < shape.size() && (shape[used] != 'x' || used + 1 == shape.size()))) {
-      return bad;
-    }
-    hint.shape.push_back(extent);
-    shape.remove_prefix(std::min(used + 1, shape.size()));
-  }
-  return hint.shape.empty() ? Result<fs::RawHint>(bad) : Result<fs::RawHint>(std::move(hint));
-}
-
-const json* array_named(const json& description, const std::string& name) {
-  const auto arrays = description.find("arrays");
-  if (arrays != description.end() && arrays->is_array()) {
-    for (const json& array : *arrays) {
-      if (array.is_object() && array.value("name", json()) == json(name)) {
-        return &array;
-      }
-    }
-  }
-  return nullptr;
-}
-
-/// How the mount reads a raw file that a rule describes.
-std::optional<fs::RawHint> hint_from(const json& description) {
-  const json* array = array_named(description, "");
-  if (array == nullptr || description.value("format", json()) != json("raw")) {
-    return std::nullopt;
-  }
-  const json dtype = array->value("dtype", json());
-  const json shape = array->value("shape", json());
-  const auto type = codec::parse_dtype(dtype.is_string() ? dtype.get<std::string>() : "");
-  if (!type.ok() || !shape.is_array()) {
-    return std::nullopt;
-  }
-  fs::RawHint hint;
-  hint.dtype = *type;
-  hint.big_endian = array->value("byte_order", json()) == json("big");
-  for (const json& extent : shape) {
-    hint.shape.push_back(extent.is_number_unsigned() ? extent.get<uint64_t>() : 0);
-  }
-  return hint;
-}
-
-/// The arrays of the original. By its own name, or, where the shape is in the name, by that of the copy.
-Result<fs::Recognised> recognise(PlainFile& file, const Arguments& arguments, const std::optional<fs::RawHint>& hint) {
-  fs::RecogniserPool pool(fs::WorkerOptions{});
-  for (const std::string& path : {arguments.original, arguments.path}) {
-    auto found = pool.recognise(std::filesystem::path(path).filename().string(), file, hint);
-    if (!found.ok() && !arguments.raw.empty()) {
-      return found.error();
-    }
-    if (!found.ok()) {
-      fmt::print(stderr, "varve: {} is compared byte by byte: {}\n", arguments.original, found.error().text);
-      return fs::Recognised{};
-    }
-    if (found->has_value()) {
-      return **std::move(found);
-    }
-  }
-  if (!arguments.raw.empty()) {
-    return Error{EINVAL, fmt::format("{} has {} bytes, and --raw {} describes another number", arguments.original,
-                                     file.size(), arguments.raw)};
-  }
-  return fs::Recognised{};
-}
 
 /// What the mount says of one array, or what --bound says.
 Result<Demand> demand_for(const fs::ArrayRegion& array, const std::optional<codec::Bound>& given,
@@ -228,17 +141,11 @@ Result<bool> verify(const Arguments& arguments) {
       return Error{EINVAL, "--bound ratio:R says nothing of errors: give the bound that `varve stat` shows"};
     }
   }
-  std::optional<json> description;
-  if (find_mount(arguments.path).ok()) {
-    VARVE_ASSIGN(description, tools::describe(arguments.path));
-  }
-  std::optional<fs::RawHint> hint = description ? hint_from(*description) : std::nullopt;
-  if (!arguments.raw.empty()) {
-    VARVE_ASSIGN(hint, parse_raw(arguments.raw));
-  }
+  VARVE_ASSIGN(const std::optional<json> description, describe_if_mounted(arguments.path));
   VARVE_ASSIGN(const auto original, PlainFile::open(arguments.original));
   VARVE_ASSIGN(const auto copy, PlainFile::open(arguments.path));
-  VARVE_ASSIGN(const fs::Recognised recognised, recognise(*original, arguments, hint));
+  VARVE_ASSIGN(const fs::Recognised recognised,
+               arrays_of(*original, {arguments.original, arguments.path}, arguments.raw, description));
   std::vector<Demand> demands;
   for (const fs::ArrayRegion& array : recognised.arrays) {
     VARVE_ASSIGN(Demand demand, demand_for(array, bound, description));
