@@ -20,6 +20,7 @@ class ByteWriter {
   void put_u8(uint8_t value) { bytes_.push_back(static_cast<std::byte>(value)); }
   void put_u16(uint16_t value) { put_raw(&value, sizeof value); }
   void put_u32(uint32_t value) { put_raw(&value, sizeof value); }
+  void put_u64(uint64_t value) { put_raw(&value, sizeof value); }
   void put_f64(double value) { put_raw(&value, sizeof value); }
   void put_varint(uint64_t value) {  // LEB128
     while (value >= 0x80) {
@@ -46,6 +47,7 @@ class ByteReader {
   uint8_t get_u8() { return get_raw<uint8_t>(); }
   uint16_t get_u16() { return get_raw<uint16_t>(); }
   uint32_t get_u32() { return get_raw<uint32_t>(); }
+  uint64_t get_u64() { return get_raw<uint64_t>(); }
   double get_f64() { return get_raw<double>(); }
   uint64_t get_varint() {
     uint64_t value = 0;

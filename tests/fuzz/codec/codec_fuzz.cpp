@@ -2,6 +2,7 @@
 // Whatever comes, a decoder answers with success or EBADMSG and a sentence, answers the same when asked again, writes
 // into its output alone, and allocates no more than the sizes that its input declares call for.
 #include <malloc.h>
+#include <xxhash.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -12,6 +13,7 @@
 
 #include "codec/bytes.h"
 #include "codec/codec.h"
+#include "codec/container.h"
 
 // ---- a count of the bytes on the heap -------------------------------------------------------------------------------
 
@@ -217,6 +219,48 @@ void fuzz_array(std::span<const std::byte> bytes) {
   }
 }
 
+/// A container. Its front gets the checksum that it should have, so that what that guards is tried as well.
+void fuzz_container(std::span<const std::byte> bytes) {
+  constexpr size_t kChecksum = 8;
+  Bytes data(bytes.begin(), bytes.end());
+  ByteReader in(data);
+  in.get_bytes(12);
+  if (const uint64_t front = in.get_u64(); front >= kChecksum && front <= data.size()) {
+    const uint64_t checksum = XXH3_64bits(data.data(), front - kChecksum);
+    std::memcpy(data.data() + front - kChecksum, &checksum, kChecksum);
+  }
+  const auto container = within_bytes(kForTables + kARecordByte * data.size(), [&] { return Container::open(data); });
+  if (!container.ok()) {
+    must_be_refusal(container.error());
+    return;
+  }
+  static_cast<void>(container->verify());
+  must(container->size() >= data.size() && container->prefix(0) <= container->size(), "a container has its size");
+  const Extents& shape = container->codec().shape();
+  Box box{Extents(shape.size(), 0), shape};
+  if (element_count(shape) > kMostBrickElements) {  // a corner
+    for (size_t axis = 0; axis < shape.size(); ++axis) {
+      box.origin[axis] = shape[axis] > 1 ? 1 : 0;
+      box.shape[axis] = std::min<uint64_t>(shape[axis] - box.origin[axis], 2);
+    }
+  }
+  if (shape.size() > 8 || (container->codec().tile_count() > 0 &&
+                           element_count(container->codec().tile_box(0).shape) > kMostTileElements)) {
+    return;
+  }
+  for (uint8_t level = 0; level <= kCoarseLevel; ++level) {
+    Bytes out(element_count(box.shape) * element_size(container->codec().dtype()));
+    Bytes again(out.size());
+    const auto status = container->decode(box, level, out.data());
+    must(status.ok() == container->decode(box, level, again.data()).ok(), "the same records are as good as before");
+    if (status.ok()) {
+      must(out == again, "the same container decodes to the same bytes");
+    } else {
+      must_be_refusal(status.error());
+    }
+  }
+}
+
 /// How many bytes are expected, then the record.
 void fuzz_bytes(std::span<const std::byte> bytes) {
   ByteReader in(bytes);
@@ -250,6 +294,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       break;
     case 'b':
       fuzz_bytes(bytes);
+      break;
+    case 'c':
+      fuzz_container(bytes);
       break;
     case 'h': {
       if (const auto codec = parse(bytes); codec.ok()) {

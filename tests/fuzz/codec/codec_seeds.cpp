@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "codec/container.h"
 #include "tests/codec/array_file.h"
 
 namespace varve::codec::testing {
@@ -72,7 +73,11 @@ bool write_array(const std::filesystem::path& folder, const Seed& seed) {
   ByteWriter out;
   put_framed(out, codec->header());
   put_store(out, *store);
-  return write(folder / (std::string("array_") + seed.name), 'a', out.take()) &&
+  ArraySpec spec = array.spec;
+  spec.elements = array.data;
+  const auto container = make_container(spec);
+  return container.ok() && write(folder / (std::string("container_") + seed.name), 'c', *container) &&
+         write(folder / (std::string("array_") + seed.name), 'a', out.take()) &&
          write(folder / (std::string("header_") + seed.name), 'h', codec->header());
 }
 
