@@ -326,7 +326,7 @@ void judge(ArrayVerdict& verdict) {
 
 }  // namespace
 
-Result<std::unique_ptr<PlainFile>> PlainFile::open(const std::string& path) {
+Result<std::unique_ptr<PlainFile>> PlainFile::open(const std::string& path, Access access) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   struct stat status {};
   if (descriptor < 0 || ::fstat(descriptor, &status) != 0) {
@@ -340,7 +340,7 @@ Result<std::unique_ptr<PlainFile>> PlainFile::open(const std::string& path) {
     ::close(descriptor);
     return Error{EINVAL, fmt::format("{} is not a regular file: name one", path)};
   }
-  ::posix_fadvise(descriptor, 0, 0, POSIX_FADV_SEQUENTIAL);
+  ::posix_fadvise(descriptor, 0, 0, access == Access::sequential ? POSIX_FADV_SEQUENTIAL : POSIX_FADV_RANDOM);
   return std::unique_ptr<PlainFile>(new PlainFile(descriptor, static_cast<uint64_t>(status.st_size), path));
 }
 

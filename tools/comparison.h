@@ -17,7 +17,9 @@ namespace varve::tools {
 /// A file on a disk or in a mount, read by pread.
 class PlainFile : public fs::FileView {
  public:
-  static Result<std::unique_ptr<PlainFile>> open(const std::string& path);
+  /// How it will be read: from the first byte to the last, or here and there, where reading ahead would be in vain.
+  enum class Access : uint8_t { sequential, scattered };
+  static Result<std::unique_ptr<PlainFile>> open(const std::string& path, Access access = Access::sequential);
   ~PlainFile() override;
   PlainFile(const PlainFile&) = delete;
   PlainFile& operator=(const PlainFile&) = delete;

@@ -26,6 +26,7 @@ namespace {
 
 constexpr uint64_t kMostPixels = 512;  // along an axis, if no level is asked for
 constexpr int kMostLevels = 30;
+constexpr int kMostViews = 8;  // levels for which a mount may have a view
 
 struct Arguments {
   std::string path, original, raw, output;
@@ -144,23 +145,25 @@ Result<Selection> select(const fs::ArrayRegion& array, const Arguments& argument
   return selection;
 }
 
-/// The file, or its view of the coarsest level that a mount offers and that holds all points of the selection.
-Result<std::unique_ptr<PlainFile>> open_view(const std::string& path, const fs::ArrayRegion& array,
-                                             const Selection& selection) {
-  int level = std::countr_zero(selection.step);
-  for (size_t axis = 0; axis < array.shape.size(); ++axis) {
-    if (selection.grid.start[axis] != 0) {  // a slice between the level's points would be interpolated
-      level = std::min(level, std::countr_zero(selection.grid.start[axis]));
-    }
-  }
+/// The file, or its view of the coarsest level up to `level` that a mount offers.
+Result<std::unique_ptr<PlainFile>> open_view(const std::string& path, int level, PlainFile::Access access) {
   const auto mounted = find_mount(path);
   for (; mounted.ok() && level > 0; --level) {
-    auto view = PlainFile::open(mounted->control(fmt::format("level/{}/{}", level, mounted->relative)));
+    auto view = PlainFile::open(mounted->control(fmt::format("level/{}/{}", level, mounted->relative)), access);
     if (view.ok()) {
       return view;
     }
   }
-  return PlainFile::open(path);
+  return PlainFile::open(path, access);
+}
+
+/// The coarsest level whose view holds all points of the selection as the file does.
+int level_with(const Selection& selection) {
+  int level = std::countr_zero(selection.step);
+  for (const uint64_t start : selection.grid.start) {
+    level = start != 0 ? std::min(level, std::countr_zero(start)) : level;  // others would be interpolated
+  }
+  return level;
 }
 
 /// A picture's worth of values: rows along its first axis.
@@ -395,8 +398,9 @@ Status preview(Arguments arguments) {
     arguments.output = std::filesystem::path(named.path).filename().string() + ".png";
   }
   VARVE_ASSIGN(const auto description, describe_if_mounted(named.path));
-  VARVE_ASSIGN(const auto file, PlainFile::open(named.path));
-  VARVE_ASSIGN(const fs::Recognised recognised, arrays_of(*file, {named.path}, arguments.raw, description));
+  // Outside of arrays all views are alike: where the arrays are can be learned from the coarsest.
+  VARVE_ASSIGN(const auto outline, open_view(named.path, kMostViews, PlainFile::Access::scattered));
+  VARVE_ASSIGN(const fs::Recognised recognised, arrays_of(*outline, {named.path}, arguments.raw, description));
   Shown shown;
   VARVE_ASSIGN(shown.array, choose(recognised, named));
   VARVE_TRY(check(arguments, *shown.array));
@@ -404,7 +408,8 @@ Status preview(Arguments arguments) {
   if (shown.selection.axes.empty()) {
     return Error{EINVAL, "--slice leaves no axis to show: fix fewer"};
   }
-  VARVE_ASSIGN(const auto view, open_view(named.path, *shown.array, shown.selection));
+  const auto access = shown.selection.step > 1 ? PlainFile::Access::scattered : PlainFile::Access::sequential;
+  VARVE_ASSIGN(const auto view, open_view(named.path, level_with(shown.selection), access));
   VARVE_ASSIGN(shown.values, read_points(*view, *shown.array, shown.selection.grid));
   if (!arguments.original.empty()) {
     VARVE_TRY(take_off_original(arguments, shown));

@@ -57,7 +57,7 @@ class Shells {
         square += std::pow(frequency / static_cast<double>(extent), 2);
         mirrored = mirrored * extent + (at[axis] == 0 ? 0 : extent - at[axis]);
       }
-      const auto shell = static_cast<size_t>(std::sqrt(square) * static_cast<double>(longest_) + 0.5);
+      const auto shell = static_cast<size_t>(std::lround(std::sqrt(square) * static_cast<double>(longest_)));
       if (shell >= 1 && shell < modes_.size()) {
         // Real parts give an image that is its own conjugate mirror, imaginary parts the negative of that.
         const Complex other = std::conj(values[mirrored]);

@@ -47,6 +47,14 @@ def scenario_preview(m):
         check(np.array_equal(np.load(out), file["field"][12, :, 55], equal_nan=True), "a line; the largest array is chosen")
         check(not np.array_equal(file["line"][:], before["g/chunked"][0]), "the arrays differ")
 
+    counters = m.root / ".varve" / "counters"
+    m.restart()
+    for level in (3, 2):
+        preview(f"{copy}:field", "--level", level, "-o", out)
+        read = json.loads(counters.read_text())["records_read"]
+        check(all(read[str(k)]["records"] == 0 for k in range(level)), f"no record below level {level} is read")
+        check(read[str(level)]["records"] > 0, f"records of level {level} are")
+
     png = m.plain / "out.png"
     said = preview(f"{copy}:field", "--level", 0, "--original", original, "-o", png).stdout
     check("60 x 70 x 80" in said, f"says what it shows: {said.strip()}")
