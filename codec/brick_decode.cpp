@@ -79,12 +79,12 @@ class Decoder {
     for (size_t i = 0; i < count; ++i) {
       std::array<W, 64> line{};
       std::array<W, 64> value{};
-      std::fill_n(line.begin(), 4, before);
+      std::fill_n(line.begin(), 16, before);
       std::array<uint8_t, kSlackBytes> token{tokens[i]};
       read_lists(token.data(), {1, {1, 1, 1}}, 0, level, i);
       DecodeJob<W> job = make_job(token.data(), level);
       job.shape = {1, 1, 1, 1};
-      job.source[2] = {line.data() + 1, {}, 0, 1};
+      job.source[2] = {line.data() + 8, {}, 0, 1};
       job.one_sided = true;
       job.value = value.data() + 1;
       run(job);

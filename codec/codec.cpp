@@ -124,6 +124,7 @@ CodecInfo ArrayCodec::info() const {
   for (const uint8_t axis : from.geometry.predicted) {
     axes += fmt::format("{}{}", axes.empty() ? "" : ",", axis);
   }
+  constexpr std::array<std::string_view, 3> kInterpolations = {"linear", "cubic", "quintic"};
   std::string how = "exact";
   if (from.scheme == Scheme::codes) {
     constexpr std::array<std::string_view, 3> kMappings = {"values", "orders", "rounded"};
@@ -132,8 +133,9 @@ CodecInfo ArrayCodec::info() const {
           : from.mapping.kind == MappingKind::orders ? "quantized in relative steps"
                                                      : fmt::format("rounded to {} bits", from.mapping.kept_bits);
   }
-  info.method = floats + fmt::format("{}, {} along axes {}, {} tables", how, from.cubic ? "cubic" : "linear", axes,
-                                     from.tables.size());
+  info.method =
+      floats + fmt::format("{}, {} along axes {}, {} tables", how,
+                           kInterpolations.at(static_cast<size_t>(from.interpolation)), axes, from.tables.size());
   return info;
 }
 

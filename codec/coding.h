@@ -175,7 +175,7 @@ Plane<W> walk_coarse(const Dims& tile, unsigned shift, const Coding<W>& coding, 
   pad_rows(even, anchors);
   for (unsigned level = top; level-- > shift;) {
     const Dims dims = coarsen(tile, level);
-    Level<W> step(dims, even, coding.settings->cubic, memory);
+    Level<W> step(dims, even, coding.settings->interpolation, memory);
     op.level(step, level);
     turn ^= 1U;
     Plane<W> whole = memory.whole[turn].reserve(dims, coding.has_specials());
@@ -191,7 +191,7 @@ void walk_brick(const Dims& brick, const Plane<W>& coarse, const Coding<W>& codi
   Plane<W> even = coarse;
   for (unsigned level = 3; level-- > 0;) {
     const Dims dims = coarsen(brick, level);
-    Level<W> step(dims, even, coding.settings->cubic, memory);
+    Level<W> step(dims, even, coding.settings->interpolation, memory);
     if (!op.level(step, level)) {
       return;
     }
@@ -219,8 +219,8 @@ Plane<W> coarse_window(const CoarsePoints<W>& from, const std::array<size_t, 3>&
   std::array<size_t, 3> before{};
   std::array<size_t, 3> after{};
   for (size_t axis = 0; axis < 3; ++axis) {
-    before.at(axis) = std::min<size_t>(origin.at(axis), 1);
-    after.at(axis) = std::min<size_t>(from.dims.n.at(axis) - origin.at(axis) - brick.n.at(axis), 2);
+    before.at(axis) = std::min<size_t>(origin.at(axis), 2);
+    after.at(axis) = std::min<size_t>(from.dims.n.at(axis) - origin.at(axis) - brick.n.at(axis), 3);
   }
   Plane<W> out = memory.window.reserve(brick, from.special != nullptr, before, after);
   const auto& n = from.dims.n;

@@ -25,13 +25,20 @@ inline float rough_log2(float v) {
   return static_cast<float>(std::bit_cast<uint32_t>(v) - 0x3f800000U) * (1.0F / 8388608.0F);
 }
 
+using Run = std::array<double, kRun>;
+using ByStride = std::array<Run, kStrides>;
+
 /// The predictions of one run of points along each axis at each stride.
 struct Predictions {
   size_t count = 0;
   std::array<double, kRun> value{};
   std::array<bool, kRun> used{};  ///< not special
-  std::array<std::array<std::array<double, kRun>, kStrides>, kMaxAxes> cubic{};
-  std::array<std::array<std::array<double, kRun>, kStrides>, kMaxAxes> linear{};
+  std::array<ByStride, kMaxAxes> linear{};
+  std::array<ByStride, kMaxAxes> cubic{};
+  std::array<ByStride, kMaxAxes> quintic{};
+  const std::array<ByStride, kMaxAxes>& by(Interpolation interpolation) const {
+    return interpolation == Interpolation::linear ? linear : interpolation == Interpolation::cubic ? cubic : quintic;
+  }
 };
 
 struct Axes {
@@ -54,7 +61,10 @@ template <typename W>
 class Sampler {
  public:
   Sampler(const Settings& settings, const Region<W>& region, const Axes& axes)
-      : region_(region), axes_(axes), noise_(settings.scheme == Scheme::codes ? settings.work_bound : 0) {
+      : region_(region),
+        axes_(axes),
+        codes_(settings.scheme == Scheme::codes),
+        noise_(codes_ ? settings.work_bound : 0) {
     for (const W special : Coding<W>(settings).specials) {
       specials_.push_back(static_cast<double>(special));
     }
@@ -76,12 +86,13 @@ class Sampler {
     }
     for (size_t k = 0; k < axes_.used.size(); ++k) {
       for (unsigned s = 0; s < kStrides; ++s) {
-        predict(axes_.used[k], uint64_t{1} << s, index, at, out.cubic.at(k).at(s), out.linear.at(k).at(s));
+        predict(axes_.used[k], uint64_t{1} << s, index, at, out.linear.at(k).at(s), out.cubic.at(k).at(s),
+                out.quintic.at(k).at(s));
       }
     }
     if (noise_ > 0) {
       for (size_t k = 0; k < axes_.used.size(); ++k) {
-        add_noise(seed * kMaxAxes + k, out.value, out.cubic.at(k), out.linear.at(k));
+        add_noise(seed * kMaxAxes + k, out.value, out.linear.at(k), out.cubic.at(k), out.quintic.at(k));
       }
     }
   }
@@ -103,8 +114,8 @@ class Sampler {
     const auto from = static_cast<int64_t>(at + i) + (to - own) * static_cast<int64_t>(axes_.stride[axis]);
     return static_cast<double>(region_.data[from]);
   }
-  void predict(size_t axis, uint64_t s, const Extents& index, uint64_t at, std::array<double, kRun>& cubic,
-               std::array<double, kRun>& linear) const {
+  void predict(size_t axis, uint64_t s, const Extents& index, uint64_t at, Run& linear, Run& cubic,
+               Run& quintic) const {
     const auto step = static_cast<int64_t>(s);
     const bool small = region_.box.shape[axis] <= 3 * s;
     for (size_t i = 0; i < run_length(); ++i) {
@@ -114,22 +125,26 @@ class Sampler {
       c = odd(c) ? b : c;
       linear.at(i) = (b + c) * 0.5;
       if (small) {
-        cubic.at(i) = linear.at(i);
+        cubic.at(i) = quintic.at(i) = linear.at(i);
         continue;
       }
       double a = around(axis, -3 * step, index, at, i);
       double d = around(axis, 3 * step, index, at, i);
       a = odd(a) ? b : a;
       d = odd(d) ? c : d;
-      cubic.at(i) = ((b + c) * 9 - (a + d)) * 0.0625;
+      cubic.at(i) = quintic.at(i) = ((b + c) * 9 - (a + d)) * 0.0625;
+      if (!codes_ || region_.box.shape[axis] <= 5 * s) {
+        continue;
+      }
+      const double e = around(axis, -5 * step, index, at, i);
+      const double f = around(axis, 5 * step, index, at, i);
+      quintic.at(i) = ((b + c) * 150 - (a + d) * 25 + ((odd(e) ? a : e) + (odd(f) ? d : f)) * 3) * (1.0 / 256);
     }
   }
 
   /// What quantizing the neighbours would do: they are as far from their true values as their own predictions, those
   /// at twice the stride, but at most by the bound.
-  void add_noise(uint64_t seed, const std::array<double, kRun>& value,
-                 std::array<std::array<double, kRun>, kStrides>& cubic,
-                 std::array<std::array<double, kRun>, kStrides>& linear) const {
+  void add_noise(uint64_t seed, const Run& value, ByStride& linear, ByStride& cubic, ByStride& quintic) const {
     for (unsigned s = 0; s < kStrides; ++s) {
       const auto& coarser = cubic.at(std::min(s + 1, kStrides - 1));
       for (size_t i = 0; i < run_length(); ++i) {
@@ -138,7 +153,10 @@ class Sampler {
         const auto part = [&](unsigned k) {
           return (static_cast<double>(random >> (16 * k) & 0xffffU) - 32767.5) * (1.0 / 32768);
         };
-        cubic.at(s).at(i) += size * ((part(0) + part(1)) * 9 - (part(2) + part(3))) * 0.0625;
+        const double near = part(0) + part(1);
+        const double far = part(2) + part(3);
+        quintic.at(s).at(i) += size * (near * 150 - far * 25) * (1.0 / 256);
+        cubic.at(s).at(i) += size * (near * 9 - far) * 0.0625;
         linear.at(s).at(i) += size * (part(0) + part(1)) * 0.5;
       }
     }
@@ -146,6 +164,7 @@ class Sampler {
 
   const Region<W>& region_;
   const Axes& axes_;
+  bool codes_;
   double noise_;
   std::vector<double> specials_;
 };
@@ -179,8 +198,9 @@ constexpr std::array<double, kStrides> kLevelPrecision = {1.0, 1.25, 1.5625, 1.9
 using ClassBits = std::array<std::array<double, kStrides>, 1U << kMaxAxes>;
 
 template <typename W>
-void add_bits(const PointBits<W>& bits, const Predictions& from, bool cubic, unsigned classes, ClassBits& out) {
-  const auto& by_axis = cubic ? from.cubic : from.linear;
+void add_bits(const PointBits<W>& bits, const Predictions& from, Interpolation interpolation, unsigned classes,
+              ClassBits& out) {
+  const auto& by_axis = from.by(interpolation);
   for (unsigned c = 1; c < classes; ++c) {
     if (std::popcount(c) > 3) {
       continue;
@@ -266,12 +286,16 @@ std::vector<AxisEstimate> estimate_axes(const Settings& settings, const Extents&
                                         const std::vector<Region<W>>& regions) {
   const Axes axes(regions[0].box.shape);
   if (axes.used.empty()) {
-    return {{axis_choices(regions[0].box.shape)[0], true, 0}};
+    return {{axis_choices(regions[0].box.shape)[0], Interpolation::cubic, 0}};
   }
   const unsigned classes = 1U << axes.used.size();
   const PointBits<W> bits(settings);
-  ClassBits cubic{};
-  ClassBits linear{};
+  // What ties is better the first.
+  std::vector<Interpolation> kinds = {Interpolation::cubic, Interpolation::linear};
+  if (settings.scheme == Scheme::codes && kIsReal<W>) {
+    kinds.push_back(Interpolation::quintic);
+  }
+  std::vector<ClassBits> by_kind(kinds.size());
   double points = 0;
   double anchor = 0;
   const uint64_t count = element_count(regions[0].box.shape) * regions.size();
@@ -285,14 +309,15 @@ std::vector<AxisEstimate> estimate_axes(const Settings& settings, const Extents&
       continue;
     }
     Sampler<W>(settings, region, own).take(r, predictions);
-    add_bits(bits, predictions, true, classes, cubic);
-    add_bits(bits, predictions, false, classes, linear);
+    for (size_t k = 0; k < kinds.size(); ++k) {
+      add_bits(bits, predictions, kinds[k], classes, by_kind[k]);
+    }
     points += static_cast<double>(std::count(predictions.used.begin(), predictions.used.end(), true));
     anchor += static_cast<double>(bits(predictions.value[0], before, 2)) * static_cast<double>(predictions.count);
   }
   const double scale = points > 0 ? 1.0 / points : 0;
-  for (ClassBits* one : {&cubic, &linear}) {
-    for (auto& by_stride : *one) {
+  for (ClassBits& one : by_kind) {
+    for (auto& by_stride : one) {
       for (double& sum : by_stride) {
         sum *= scale;
       }
@@ -312,8 +337,11 @@ std::vector<AxisEstimate> estimate_axes(const Settings& settings, const Extents&
       const auto found = std::find(axes.used.begin(), axes.used.end(), axis);
       set |= found != axes.used.end() ? 1U << (found - axes.used.begin()) : 0U;
     }
-    out.push_back({choice, true, set_bits(cubic, set, extents, anchor) / all});
-    out.push_back({choice, false, set_bits(linear, set, extents, anchor) / all});
+    for (size_t k = 0; k < kinds.size(); ++k) {
+      // Near borders there are no six points, and noise counts for more.
+      const double more = kinds[k] == Interpolation::quintic ? 1.03 : 1;
+      out.push_back({choice, kinds[k], set_bits(by_kind[k], set, extents, anchor) / all * more});
+    }
   }
   std::stable_sort(out.begin(), out.end(),
                    [](const AxisEstimate& p, const AxisEstimate& q) { return p.bits < q.bits; });
@@ -348,7 +376,7 @@ class DecodedPoint {
         uint64_t place = (origin + index[axis]) >> level_;
         place += (place & 1U) != (odd ? 1U : 0U) ? 1 : 0;
         place <<= level_;
-        const uint64_t reach = uint64_t{3} << level_;
+        const uint64_t reach = uint64_t{settings_.interpolation == Interpolation::quintic ? 5U : 3U} << level_;
         const uint64_t in_brick = place % geometry.brick[axis];
         if (place < origin || place >= origin + extent ||
             (odd && (in_brick < reach || in_brick + reach >= geometry.brick[axis] || place < origin + reach ||
@@ -375,7 +403,18 @@ class DecodedPoint {
       const W* p = region_.data + at;
       const auto step = static_cast<ptrdiff_t>(axes_.stride[settings_.geometry.predicted[k]] << level_);
       const W near = p[-step] + p[step];
-      v.at(axes++) = settings_.cubic ? near * W(9) - (p[-3 * step] + p[3 * step]) * W(1) : near * W(8) - near * W(0);
+      switch (settings_.interpolation) {
+        case Interpolation::linear:
+          v.at(axes++) = near * W(8) - near * W(0);
+          break;
+        case Interpolation::cubic:
+          v.at(axes++) = near * W(9) - (p[-3 * step] + p[3 * step]);
+          break;
+        case Interpolation::quintic:
+          v.at(axes++) =
+              (near * W(9.375) - (p[-3 * step] + p[3 * step]) * W(1.5625)) + (p[-5 * step] + p[5 * step]) * W(0.1875);
+          break;
+      }
       flat = flat && p[-step] == x && p[step] == x;
     }
     const W mean = axes == 1   ? v[0] * W(0.0625)

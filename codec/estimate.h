@@ -17,11 +17,11 @@ std::vector<std::vector<uint8_t>> axis_choices(const Extents& shape);
 
 struct AxisEstimate {
   std::vector<uint8_t> axes;
-  bool cubic = true;
+  Interpolation interpolation = Interpolation::cubic;
   double bits = 0;  ///< for each point
 };
 
-/// Every choice of axes with cubic and with linear prediction, best first. `whole`: the array's extents. With
+/// Every choice of axes with each interpolation (quintic: for codes), best first. `whole`: the array's extents. With
 /// `settings.quantum` > 0 for codes, else for exact residuals. A point's bits are taken as a function of its residual
 /// alone; the quantization of its neighbours is imitated by noise.
 template <typename W>

@@ -26,6 +26,7 @@ constexpr unsigned kMoreFlags = 128;
 // The second byte of flags.
 constexpr unsigned kMapped = 1;
 constexpr unsigned kSecondBound = 2;
+constexpr unsigned kQuintic = 4;
 
 /// Those that headers without a second byte of flags can have.
 constexpr unsigned kFirstModes = 3;
@@ -89,7 +90,7 @@ Status read_geometry(ByteReader& in, Geometry& geometry) {
 }
 
 unsigned more_flags_of(const Settings& settings) {
-  return (settings.is_mapped() ? kMapped : 0U) |
+  return (settings.is_mapped() ? kMapped : 0U) | (settings.interpolation == Interpolation::quintic ? kQuintic : 0U) |
          (settings.bound.mode == BoundMode::absolute_and_relative ? kSecondBound : 0U);
 }
 
@@ -141,10 +142,10 @@ Bytes write_header(const Settings& settings) {
   } else {
     out.put_u8(static_cast<uint8_t>(settings.dtype));
   }
-  out.put_u8(static_cast<uint8_t>(static_cast<unsigned>(settings.scheme) | (settings.cubic ? 0U : kLinear) |
-                                  (settings.bound_exceeds_range ? kExceeds : 0U) |
-                                  (geometry.coarse_shift == 0 ? kTiny : 0U) | (has_range ? kHasRange : 0U) |
-                                  (settings.schedule == 1 ? kFinerCoarse : 0U) | (has_more ? kMoreFlags : 0U)));
+  out.put_u8(static_cast<uint8_t>(
+      static_cast<unsigned>(settings.scheme) | (settings.interpolation == Interpolation::linear ? kLinear : 0U) |
+      (settings.bound_exceeds_range ? kExceeds : 0U) | (geometry.coarse_shift == 0 ? kTiny : 0U) |
+      (has_range ? kHasRange : 0U) | (settings.schedule == 1 ? kFinerCoarse : 0U) | (has_more ? kMoreFlags : 0U)));
   out.put_u8(static_cast<uint8_t>(settings.bound.mode));
   if (has_more) {
     out.put_u8(static_cast<uint8_t>(more));
@@ -206,11 +207,16 @@ Result<Settings> read_header(std::span<const std::byte> header) {
   const unsigned more = has_more ? in.get_u8() : 0;
   if (size == 0 || (flags & kSchemeMask) > 2 ||
       mode > (has_more ? static_cast<unsigned>(BoundMode::bits) : kFirstModes - 1) ||
-      (more & ~(kMapped | kSecondBound)) != 0) {
+      (more & ~(kMapped | kSecondBound | kQuintic)) != 0) {
     return bad("its element type, flags or bound mode are unknown");
   }
   made.scheme = static_cast<Scheme>(flags & kSchemeMask);
-  made.cubic = (flags & kLinear) == 0;
+  made.interpolation = (flags & kLinear) != 0   ? Interpolation::linear
+                       : (more & kQuintic) != 0 ? Interpolation::quintic
+                                                : Interpolation::cubic;
+  if ((more & kQuintic) != 0 && made.scheme != Scheme::codes) {
+    return bad("its interpolation does not fit its scheme");
+  }
   made.schedule = (flags & kFinerCoarse) != 0 ? 1 : 0;
   made.bound_exceeds_range = (flags & kExceeds) != 0;
   made.geometry.coarse_shift = (flags & kTiny) != 0 ? 0 : 3;

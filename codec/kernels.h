@@ -24,7 +24,7 @@ struct Strides {
 };
 
 /// The points, one step in a class's odd axis away, that predict it. Along z and y, `first` <= index < `last` exist;
-/// along x every row has one point before it and two after it (extrapolated where there is none).
+/// along x every row has two points before it and two after it (extrapolated where there are none).
 template <typename T>
 struct Source {
   T* at = nullptr;  ///< null: the class is not odd along this axis
@@ -42,17 +42,20 @@ struct ClassShape {
   size_t points() const { return items * slabs * rows * count; }
 };
 
+/// What predicts a point along an axis: two, four or six points around it.
+enum class Interpolation : uint8_t { linear, cubic, quintic };
+
 template <typename T>
 struct ClassJob {
   ClassShape shape;
-  Source<const T> source[3];  // NOLINT(modernize-avoid-c-arrays): z, y, x
-  bool one_sided = false;     ///< the last point of a row has nothing after it along x
-  bool has_left = false;      ///< the point before it has one before itself
-  bool cubic = true;
-  bool pads = false;     ///< rows of `value` get points before and after them
-  T* value = nullptr;    ///< what the points decode to, as far as predictions see it
-  Strides strides;       ///< of `value`
-  T* scratch = nullptr;  ///< room for four rows, each with slack
+  Source<const T> source[3];                           // NOLINT(modernize-avoid-c-arrays): z, y, x
+  bool one_sided = false;                              ///< the last point of a row has nothing after it along x
+  bool has_left = false;                               ///< the point before it has one before itself
+  Interpolation interpolation = Interpolation::cubic;  ///< quintic: real T alone
+  bool pads = false;                                   ///< rows of `value` get points before and after them
+  T* value = nullptr;                                  ///< what the points decode to, as far as predictions see it
+  Strides strides;                                     ///< of `value`
+  T* scratch = nullptr;                                ///< room for four rows, each with slack
 };
 
 /// What the contexts of a class are made from: activities (0 to kMaxActivity) or marks of special points (0 or 1), at

@@ -9,16 +9,31 @@
 namespace varve::codec {
 namespace {
 
-/// One axis of a row: (b + c) * near - (a + d) * far is 16 times its prediction.
+template <typename T>
+using Weight = std::conditional_t<std::is_floating_point_v<T>, T, int>;
+
+/// One axis of a row: (b + c) * near - (a + d) * far, with quintic interpolation + (e + f) * outer, is 16 times its
+/// prediction. In order the points are e, a, b, c, d, f.
 template <typename T>
 struct Term {
   const T* a = nullptr;
   const T* b = nullptr;
   const T* c = nullptr;
   const T* d = nullptr;
-  int near = 9;
-  int far = 1;
+  Weight<T> near = 9;
+  Weight<T> far = 1;
+  const T* e = nullptr;
+  const T* f = nullptr;
+  Weight<T> outer = 0;
 };
+
+/// Of six points: Deslauriers and Dubuc, Constr. Approx. 5 (1989): 150, 25 and 3 of 256.
+template <typename T>
+constexpr Weight<T> kQuinticNear = static_cast<Weight<T>>(9.375);
+template <typename T>
+constexpr Weight<T> kQuinticFar = static_cast<Weight<T>>(1.5625);
+template <typename T>
+constexpr Weight<T> kQuinticOuter = static_cast<Weight<T>>(0.1875);
 
 /// A missing point by quadratic extrapolation from the three next to it.
 template <typename T>
@@ -41,20 +56,21 @@ void pad_row_of(T* row, size_t m) {
   };
   row[-1] = m >= 3 ? beyond(row[0], row[1], row[2]) : row[0];
   const T after = m >= 3 ? beyond(row[m - 1], row[m - 2], row[m - 3]) : row[m - 1];
+  row[-2] = row[-1];
   row[m] = after;
   row[m + 1] = after;
 }
 
 /// The term of axis z or y at `index`, whose nearest lower point is in row `b`; `step`: from one row to the next.
 template <typename T>
-Term<T> term_of(const ClassJob<T>& job, const Source<const T>& source, const T* b, ptrdiff_t index, ptrdiff_t step,
-                T* scratch) {
+Term<T> cubic_term_of(const ClassJob<T>& job, const Source<const T>& source, const T* b, ptrdiff_t index,
+                      ptrdiff_t step, T* scratch) {
   const size_t m = job.shape.count;
   const bool has_a = index - 1 >= source.first;
   if (index + 1 >= source.last) {  // one-sided: 24 b - 8 a, or 16 b
     return has_a ? Term<T>{b - step, b, b, b - step, 12, 4} : Term<T>{b, b, b, b, 8, 0};
   }
-  if (!job.cubic) {
+  if (job.interpolation == Interpolation::linear) {
     return {b, b, b + step, b, 8, 0};
   }
   const bool has_d = index + 2 < source.last;
@@ -68,8 +84,22 @@ Term<T> term_of(const ClassJob<T>& job, const Source<const T>& source, const T* 
   return t;
 }
 
-/// How a row is predicted: by the weights of a cubic or of a linear interpolation everywhere, or by those in its terms.
-enum class Weights : uint8_t { cubic, linear, given };
+/// Quintic interpolation takes fewer points where six are not there.
+template <typename T>
+Term<T> term_of(const ClassJob<T>& job, const Source<const T>& source, const T* b, ptrdiff_t index, ptrdiff_t step,
+                T* scratch) {
+  if (job.interpolation == Interpolation::quintic && index - 2 >= source.first && index + 3 < source.last) {
+    return {b - step,        b, b + step, b + 2 * step, kQuinticNear<T>, kQuinticFar<T>, b - 2 * step, b + 3 * step,
+            kQuinticOuter<T>};
+  }
+  Term<T> term = cubic_term_of(job, source, b, index, step, scratch);
+  term.e = term.f = b;
+  return term;
+}
+
+/// How a row is predicted: by the weights of one interpolation everywhere, or by those in its terms, of which
+/// `given_six` looks at six points.
+enum class Weights : uint8_t { cubic, linear, quintic, given, given_six };
 
 template <typename T, Weights kWeights>
 inline Vec<T> axis_value(const Term<T>& t, size_t i) {
@@ -77,11 +107,17 @@ inline Vec<T> axis_value(const Term<T>& t, size_t i) {
   const Vec<T> c = load<T>(t.c + i);
   const Vec<T> a = kWeights == Weights::linear ? b : load<T>(t.a + i);
   const Vec<T> d = kWeights == Weights::linear ? b : load<T>(t.d + i);
-  const int near = kWeights == Weights::given ? t.near : (kWeights == Weights::cubic ? 9 : 8);
-  const int far = kWeights == Weights::given ? t.far : (kWeights == Weights::cubic ? 1 : 0);
-  if constexpr (std::is_floating_point_v<T>) {
-    const Vec<T> outer = kWeights == Weights::cubic ? a + d : (a + d) * static_cast<T>(far);
-    return (b + c) * static_cast<T>(near) - outer;
+  if constexpr (kWeights == Weights::quintic) {
+    const Vec<T> outer = load<T>(t.e + i) + load<T>(t.f + i);
+    return ((b + c) * kQuinticNear<T> - (a + d) * kQuinticFar<T>)+outer * kQuinticOuter<T>;
+  }
+  constexpr bool kGiven = kWeights == Weights::given || kWeights == Weights::given_six;
+  const Weight<T> near = kGiven ? t.near : (kWeights == Weights::cubic ? 9 : 8);
+  const Weight<T> far = kGiven ? t.far : (kWeights == Weights::cubic ? 1 : 0);
+  if constexpr (kWeights == Weights::given_six) {
+    return ((b + c) * near - (a + d) * far) + (load<T>(t.e + i) + load<T>(t.f + i)) * t.outer;
+  } else if constexpr (std::is_floating_point_v<T>) {
+    return (b + c) * near - (kWeights == Weights::cubic ? a + d : (a + d) * far);
   } else {
     // b + (near (c - b) - far ((a - b) + (d - b)) + (weights' excess over 16) ... + 8) >> 4, all relative to b.
     const Vec<T> inner = times<T>(minus<T>(c, b), near);
@@ -142,8 +178,9 @@ struct LastPoint {
 };
 
 /// Predictions of points [i, i + lanes) of a row.
-template <typename T, unsigned kAcross, bool kLine, Weights kWeights>
+template <typename T, unsigned kAcross, bool kLine, Interpolation kInterpolation, Weights kWeights>
 struct Predict {
+  static constexpr bool kLinear = kInterpolation == Interpolation::linear;
   const RowTerms<T>& terms;
   const ClassJob<T>& job;
   const LastPoint<T>& last;
@@ -153,9 +190,15 @@ struct Predict {
       return across(i);
     } else {
       const T* at = terms.line;
-      const Term<T> line{at - 1, at, at + 1, at + 2, job.cubic ? 9 : 8, job.cubic ? 1 : 0};
-      const Vec<T> v =
-          kWeights == Weights::cubic ? axis_value<T, Weights::cubic>(line, i) : axis_value<T, Weights::given>(line, i);
+      Term<T> line{at - 1, at, at + 1, at + 2, kLinear ? 8 : 9, kLinear ? 0 : 1};
+      constexpr Weights kAlong = kInterpolation == Interpolation::quintic ? Weights::quintic
+                                 : kLinear                                ? Weights::given
+                                                                          : Weights::cubic;
+      if constexpr (kAlong == Weights::quintic) {
+        line.e = at - 2;
+        line.f = at + 3;
+      }
+      const Vec<T> v = axis_value<T, kAlong>(line, i);
       return i == last.vector ? with_last(i, v) : all(i, v);
     }
   }
@@ -205,13 +248,22 @@ struct Predict {
   }
 };
 
+/// The term of a row that has all points around it; `b`: the nearest lower one.
+template <typename T>
+inline Term<T> plain_term(const T* b, ptrdiff_t step) {
+  return {b - step, b, b + step, b + 2 * step, 9, 1, b - 2 * step, b + 3 * step};
+}
+
 /// Calls row(predict, item, slab, y) for each row of a class that is odd along kZ, kY, kX. Used axes: those with points
 /// on both sides, or if there are none the last odd one.
-template <typename T, bool kZ, bool kY, bool kX, bool kCubic, typename Row>
+template <typename T, bool kZ, bool kY, bool kX, Interpolation kInterpolation, typename Row>
 inline void walk_rows(const ClassJob<T>& job, const Row& row) {
   constexpr unsigned kAcross = (kZ ? 1U : 0U) + (kY ? 1U : 0U);
-  constexpr Weights kPlain = kCubic ? Weights::cubic : Weights::linear;
-  constexpr ptrdiff_t kAround = kCubic ? 1 : 0;  // points looked at beyond the two next to one
+  constexpr bool kQuintic = kInterpolation == Interpolation::quintic;
+  constexpr bool kLinear = kInterpolation == Interpolation::linear;
+  constexpr Weights kPlain = kQuintic ? Weights::quintic : (kLinear ? Weights::linear : Weights::cubic);
+  constexpr Weights kGiven = kQuintic ? Weights::given_six : Weights::given;
+  constexpr ptrdiff_t kAround = kQuintic ? 2 : (kLinear ? 0 : 1);  // points looked at beyond the two next to one
   const ClassShape shape = job.shape;
   const auto rows = static_cast<ptrdiff_t>(shape.rows);
   const Source<const T> z = job.source[0];
@@ -236,12 +288,12 @@ inline void walk_rows(const ClassJob<T>& job, const Row& row) {
         const auto index = static_cast<size_t>(at);
         if (plain_z && at >= first_plain && at < end_plain) {
           if constexpr (kZ) {
-            terms.across[0] = {z_row - z_step, z_row, z_row + z_step, z_row + 2 * z_step};
+            terms.across[0] = plain_term(z_row, z_step);
           }
           if constexpr (kY) {
-            terms.across[kZ ? 1 : 0] = {y_row - y_step, y_row, y_row + y_step, y_row + 2 * y_step};
+            terms.across[kZ ? 1 : 0] = plain_term(y_row, y_step);
           }
-          row(Predict<T, kAcross, kX, kPlain>{terms, job, last}, item, slab, index);
+          row(Predict<T, kAcross, kX, kInterpolation, kPlain>{terms, job, last}, item, slab, index);
         } else if constexpr (kAcross > 0) {
           unsigned count = 0;
           if (use_z) {
@@ -252,11 +304,11 @@ inline void walk_rows(const ClassJob<T>& job, const Row& row) {
                 term_of(job, y, y_row, at, y_step, job.scratch + shape.count + kSlackBytes / sizeof(T));
           }
           if (kAcross == 2 && count == 2) {
-            row(Predict<T, kAcross, kX, Weights::given>{terms, job, last}, item, slab, index);
+            row(Predict<T, kAcross, kX, kInterpolation, kGiven>{terms, job, last}, item, slab, index);
           } else if (count == 1) {
-            row(Predict<T, 1, kX, Weights::given>{terms, job, last}, item, slab, index);
+            row(Predict<T, 1, kX, kInterpolation, kGiven>{terms, job, last}, item, slab, index);
           } else if constexpr (kX) {
-            row(Predict<T, 0, true, Weights::given>{terms, job, last}, item, slab, index);
+            row(Predict<T, 0, true, kInterpolation, kGiven>{terms, job, last}, item, slab, index);
           }
         }
         z_row += kZ ? z.strides.row : 0;
@@ -269,7 +321,17 @@ inline void walk_rows(const ClassJob<T>& job, const Row& row) {
 
 template <typename T, bool kZ, bool kY, bool kX, typename Row>
 inline void walk_rows(const ClassJob<T>& job, const Row& row) {
-  job.cubic ? walk_rows<T, kZ, kY, kX, true>(job, row) : walk_rows<T, kZ, kY, kX, false>(job, row);
+  switch (job.interpolation) {
+    case Interpolation::linear:
+      return walk_rows<T, kZ, kY, kX, Interpolation::linear>(job, row);
+    case Interpolation::quintic:
+      if constexpr (std::is_floating_point_v<T>) {
+        return walk_rows<T, kZ, kY, kX, Interpolation::quintic>(job, row);
+      }
+      [[fallthrough]];
+    default:
+      return walk_rows<T, kZ, kY, kX, Interpolation::cubic>(job, row);
+  }
 }
 
 template <typename T, typename Row>

@@ -24,7 +24,7 @@ Plane<W> PlaneMemory<W>::reserve(const Dims& dims, bool special, const std::arra
     plane.first.at(axis) = -static_cast<ptrdiff_t>(before.at(axis));
     plane.last.at(axis) = static_cast<ptrdiff_t>(dims.n.at(axis) + after.at(axis));
   }
-  const size_t pitch = (n[2] + 3 + kAlign - 1) / kAlign * kAlign;
+  const size_t pitch = (n[2] + 4 + kAlign - 1) / kAlign * kAlign;
   plane.strides.row = static_cast<ptrdiff_t>(pitch);
   plane.strides.slab = static_cast<ptrdiff_t>(n[1] * pitch);
   plane.strides.item = static_cast<ptrdiff_t>(n[0] * n[1] * pitch);
@@ -37,8 +37,8 @@ Plane<W> PlaneMemory<W>::reserve(const Dims& dims, bool special, const std::arra
 }
 
 template <typename W>
-Level<W>::Level(const Dims& full, const Plane<W>& even, bool cubic, LevelMemory<W>& memory)
-    : full_(full), cubic_(cubic), memory_(memory) {
+Level<W>::Level(const Dims& full, const Plane<W>& even, Interpolation interpolation, LevelMemory<W>& memory)
+    : full_(full), interpolation_(interpolation), memory_(memory) {
   planes_[0] = even;
   dims_[0] = class_dims(full, 0);
   for (const uint8_t c : kClassOrder) {
@@ -67,7 +67,7 @@ void Level<W>::describe(unsigned c, ClassJob<W>& job) const {
     job.one_sided = m >= job.source[2].last;
     job.has_left = m - 2 >= job.source[2].first;
   }
-  job.cubic = cubic_;
+  job.interpolation = interpolation_;
   job.pads = !is_odd(c, 2);
   job.value = planes_[c].value;
   job.strides = planes_[c].strides;

@@ -29,7 +29,7 @@ inline Dims class_dims(const Dims& full, unsigned c) {
   return dims;
 }
 
-/// Values, activities and marks of special points of a grid or class. Rows have one point before them and two after.
+/// Values, activities and marks of special points of a grid or class. Rows have two points before them and two after.
 template <typename W>
 struct Plane {
   W* value = nullptr;  ///< of the point 0, 0, 0; likewise the others
@@ -47,7 +47,7 @@ class PlaneMemory {
  public:
   /// Room for a grid of `dims`; contents are undefined. Without `special`, there are no marks.
   Plane<W> reserve(const Dims& dims, bool special) { return reserve(dims, special, {}, {}); }
-  /// With `before` and `after` more points on each axis (x: at most 1 and 2).
+  /// With `before` and `after` more points on each axis (x: at most 2 and 3).
   Plane<W> reserve(const Dims& dims, bool special, const std::array<size_t, 3>& before,
                    const std::array<size_t, 3>& after);
 
@@ -71,7 +71,7 @@ template <typename W>
 class Level {
  public:
   /// `full`: the level's grid. `even`: its class 0, valid while this object lives.
-  Level(const Dims& full, const Plane<W>& even, bool cubic, LevelMemory<W>& memory);
+  Level(const Dims& full, const Plane<W>& even, Interpolation interpolation, LevelMemory<W>& memory);
 
   const Dims& dims(unsigned c) const { return dims_[c]; }
   const Plane<W>& plane(unsigned c) const { return planes_[c]; }
@@ -93,7 +93,7 @@ class Level {
 
  private:
   Dims full_;
-  bool cubic_;
+  Interpolation interpolation_;
   LevelMemory<W>& memory_;
   std::array<Plane<W>, 8> planes_;
   std::array<Dims, 8> dims_;

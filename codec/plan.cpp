@@ -191,7 +191,7 @@ class Planner {
 
   Settings with(Scheme scheme, const AxisEstimate& choice) const {
     Settings made = with(scheme);
-    made.cubic = choice.cubic;
+    made.interpolation = choice.interpolation;
     made.geometry = Geometry::make(spec_.shape, choice.axes);
     return made;
   }
@@ -300,9 +300,9 @@ class Planner {
   Settings best_of_trials(const std::vector<AxisEstimate>& ranked) const {
     Settings best;
     double least = std::numeric_limits<double>::infinity();
-    for (const bool cubic : {ranked[0].cubic, !ranked[0].cubic}) {
-      Settings settings = with(Scheme::codes, {ranked[0].axes, cubic, 0});
-      const unsigned schedules = cubic == ranked[0].cubic ? kSchedules : 0;
+    for (const Interpolation interpolation : {Interpolation::linear, Interpolation::cubic, Interpolation::quintic}) {
+      Settings settings = with(Scheme::codes, {ranked[0].axes, interpolation, 0});
+      const unsigned schedules = interpolation == ranked[0].interpolation ? kSchedules : 0;
       for (settings.schedule = 0; settings.schedule < std::max(1U, schedules); ++settings.schedule) {
         if (const double bits = measured_bits(settings, kTrialElements); bits < least) {
           least = bits;
@@ -424,7 +424,7 @@ class Planner {
     best.geometry = Geometry::make(spec_.shape, choices_[0]);
     if (base_.quantum > 0 && base_.max - base_.min <= base_.absolute_bound) {
       // Nearly constant: any choice will do, but rounding alone must not change it when decoded data comes.
-      base_ = with(Scheme::codes, {choices_[0], true, 0});
+      base_ = with(Scheme::codes, {choices_[0], Interpolation::cubic, 0});
       return {};
     }
     if (base_.quantum > 0) {

@@ -7,6 +7,7 @@
 #include "codec/decimal.h"
 #include "codec/entropy.h"
 #include "codec/geometry.h"
+#include "codec/kernels.h"
 #include "codec/mapping.h"
 
 namespace varve::codec {
@@ -40,10 +41,10 @@ struct Settings {
   double min = 0;
   double max = 0;
   Scheme scheme = Scheme::elements;
-  bool cubic = true;               ///< else linear
-  uint8_t schedule = 0;            ///< how the quantum depends on the level: see level_scale()
-  uint8_t residual_base = 0;       ///< bit length of context 0; Scheme::residuals only
-  std::vector<uint64_t> specials;  ///< bit patterns coded as kTokenSpecial; at most kMaxSpecials
+  Interpolation interpolation = Interpolation::cubic;  ///< quintic: Scheme::codes only
+  uint8_t schedule = 0;                                ///< how the quantum depends on the level: see level_scale()
+  uint8_t residual_base = 0;                           ///< bit length of context 0; Scheme::residuals only
+  std::vector<uint64_t> specials;                      ///< bit patterns coded as kTokenSpecial; at most kMaxSpecials
   Geometry geometry;
   TableSet tables;  ///< empty for Scheme::elements
 
@@ -55,6 +56,7 @@ struct Settings {
     scheme = how;
     mapping = {};
     absolute_bound = work_bound = quantum = 0;
+    interpolation = interpolation == Interpolation::quintic ? Interpolation::cubic : interpolation;
   }
   /// Whether points are work values that stand for elements, else the elements themselves.
   bool is_mapped() const { return scheme == Scheme::codes && !is_identity(dtype, mapping); }

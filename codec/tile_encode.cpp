@@ -125,10 +125,10 @@ class TileEncoder {
       // A class of one point with one source along x: what it predicts from is the anchor before.
       std::array<W, 64> line{};
       std::array<W, 64> value{};
-      std::fill_n(line.begin(), 4, before);
+      std::fill_n(line.begin(), 16, before);
       EncodeJob<W> job = make_job(count);
       job.shape = {1, 1, 1, 1};
-      job.source[2] = {line.data() + 1, {}, 0, 1};
+      job.source[2] = {line.data() + 8, {}, 0, 1};
       job.one_sided = true;
       job.value = value.data() + 1;
       job.x = view.at + view.item_offset[i];

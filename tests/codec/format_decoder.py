@@ -94,6 +94,11 @@ class Line:
         a, b, c, d = (self.at(self.b_at + step).astype(int) for step in (-1, 0, 1, 2))
         return np.moveaxis(a + 2 * b + 2 * c + d, 0, self.axis)
 
+    def beyond(self, three, points):
+        """What lies next to an end of the row, whose points from there on are `points`."""
+        one, two, third = (self.even[np.clip(point, 0, self.last)] for point in points)
+        return ((one - two) * three + third if self.last >= 2 else one)[np.newaxis]
+
     def estimate(self, h, along_x):
         """The axis value of every target, and which are two-sided."""
         a, b, c, d = (self.at(self.b_at + step) for step in (-1, 0, 1, 2))
@@ -102,7 +107,21 @@ class Line:
         outer_a = np.where(no_a, np.where(no_d, b, (b - c) * three + d), a)
         outer_d = np.where(no_d, np.where(no_a, c, (c - b) * three + a), d)
         both = two_sided(h, outer_a, b, c, outer_d, along_x)
-        value = np.where(self.spread(self.two_sided), both, one_sided(h, a, b, no_a, along_x))
+        single = one_sided(h, a, b, no_a, along_x)
+        if h.quintic:
+            e, f = (self.at(self.b_at + step) for step in (-2, 3))
+            no_e, no_f = self.b_at < 2, self.b_at + 3 > self.last
+            if along_x:
+                first, end = self.beyond(three, (0, 1, 2)), self.beyond(three, (self.last, self.last - 1, self.last - 2))
+                six = quintic(h, np.where(self.spread(no_e), first, e), outer_a, b, c, outer_d,
+                              np.where(self.spread(no_f), end, f))
+                both = six
+            else:
+                six = quintic(h, e, a, b, c, d, f)
+                nothing = (b + b) * h.work.type(0)
+                both = np.where(self.spread(~no_e & ~no_f), six, both + nothing)
+                single = single + nothing
+        value = np.where(self.spread(self.two_sided), both, single)
         return np.moveaxis(value, 0, self.axis), np.moveaxis(self.spread(self.two_sided), 0, self.axis)
 
 
@@ -114,6 +133,11 @@ def two_sided(h, a, b, c, d, along_x):
     if not h.linear:
         return (b + c) * w(9) - (a + d) * w(1)
     return (b + c) * w(8) - ((a + d) if along_x else (b + b)) * w(0)
+
+
+def quintic(h, e, a, b, c, d, f):
+    w = h.work.type
+    return ((b + c) * w(9.375) - (a + d) * w(1.5625)) + (e + f) * w(0.1875)
 
 
 def one_sided(h, a, b, no_a, along_x):

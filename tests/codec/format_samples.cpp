@@ -91,6 +91,9 @@ bool write_all(const std::filesystem::path& folder) {
   sample(DType::u16, {300, 280}, Content::ramp, bounds[0]);
   sample(DType::f16, {70, 66, 30}, Content::waves, kLoose);
   sample(DType::f32, {70, 130, 67}, Content::waves, kLoose);
+  sample(DType::f32, {70, 130, 67}, Content::waves, kTight);
+  sample(DType::f64, {5, 300, 280}, Content::waves, kTight);
+  sample(DType::f32, {90, 7, 3}, Content::waves, kTight);
   sample(DType::f64, {300, 280}, Content::mask, kLoose);
   sample(DType::i16, {300, 280}, Content::steps, kLossless);
   sample(DType::f32, {70000}, Content::waves, kTight);

@@ -199,6 +199,27 @@ TEST(RoundTrip, EncodingAgainMovesNothing) {
   }
 }
 
+TEST(RoundTrip, SmoothDataTakesSixPoints) {
+  size_t quintic = 0;
+  for (const DType type : {DType::f32, DType::f64}) {
+    for (const Extents& shape :
+         std::vector<Extents>{{70, 130, 67}, {64, 64, 64}, {300, 280}, {66000}, {9, 6, 5}, {33, 2}}) {
+      for (const double bound : {1e-3, 1e-5}) {
+        const Array array = make_array(type, shape, Content::waves, {BoundMode::relative, bound}, 3);
+        const auto codec = ArrayCodec::plan(array.spec, reader_of(array));
+        ASSERT_TRUE(codec.ok());
+        quintic += codec->info().method.find("quintic") != std::string::npos ? 1 : 0;
+        const auto store = encode_all(*codec, array);
+        ASSERT_TRUE(store.ok());
+        const auto decoded = decode_all(*codec, *store);
+        ASSERT_TRUE(decoded.ok());
+        EXPECT_EQ(violation(array, *decoded), "");
+      }
+    }
+  }
+  EXPECT_GE(quintic, 8U);
+}
+
 TEST(RoundTrip, PlanningOnThreadsGivesTheSameHeader) {
   for (const Content content : {Content::waves, Content::specials}) {
     Array array = make_array(DType::f32, {130, 160, 170}, content, {BoundMode::relative, 1e-4}, 21);
