@@ -83,7 +83,7 @@ struct Words {
 };
 
 template <typename Action>
-void add(CLI::App& parent, int& status, const char* name, const char* meaning, const char* second, Action action) {
+CLI::App* add(CLI::App& parent, int& status, const char* name, const char* meaning, const char* second, Action action) {
   auto words = std::make_shared<Words>();
   CLI::App* command = parent.add_subcommand(name, meaning);
   command->add_option("DIR", words->directory, "The mount, or anything in it")->required();
@@ -91,6 +91,7 @@ void add(CLI::App& parent, int& status, const char* name, const char* meaning, c
     command->add_option(second, words->text)->required();
   }
   command->callback([words, action, &status] { status = finish(action(words->directory, words->text)); });
+  return command;
 }
 
 void add_campaign(CLI::App& parent, int& status) {
@@ -136,7 +137,8 @@ void add_faults(CLI::App& app, int& status) {
   add(*faults, status, "status", "What is armed and what it has done, as JSON", nullptr,
       [](const auto& directory, const auto&) { return show(directory, "status"); });
   add(*faults, status, "journal", "Every injection since the last arming, as JSON lines", nullptr,
-      [](const auto& directory, const auto&) { return show(directory, "journal"); });
+      [](const auto& directory, const auto&) { return show(directory, "journal"); })
+      ->alias("log");
   add(*faults, status, "replay", "Do to the same operations what a journal says", "JOURNAL", replay);
   add_campaign(*faults, status);
   add(*faults, status, "mark", "Say where a program is, for from_mark and to_mark", "NAME",
