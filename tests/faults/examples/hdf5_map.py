@@ -10,6 +10,7 @@ detected: an exit status; silent: other halos; crash: a signal; hang: over 10 s.
 import collections
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -60,6 +61,7 @@ def main():
         rows = list(flip_all(mount.start(), halos))
     finally:
         mount.clean_up()
+        shutil.rmtree(mount.folder, ignore_errors=True)
     with open(results / "hdf5-map.csv", "w") as file:
         print("offset,structure,bit_mask,outcome", file=file)
         for row in rows:
