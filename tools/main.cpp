@@ -30,8 +30,8 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_help_all_flag("--help-all", "Help for all subcommands");
   int status = kDone;
-  for (const auto add : {add_mount, add_umount, add_mkfs, add_stat, add_policy, add_verify, add_preview, add_quality, add_sync, add_faults,
-                         add_bench, add_recognise_worker}) {
+  for (const auto add : {add_mount, add_umount, add_mkfs, add_stat, add_policy, add_verify, add_preview, add_quality,
+                         add_sync, add_faults, add_bench, add_recognise_worker}) {
     add(app, status);
   }
   try {
