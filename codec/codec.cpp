@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "codec/settings.h"
 
 namespace varve::codec {
@@ -146,6 +148,15 @@ Box ArrayCodec::brick_box(uint64_t brick) const { return state_->settings.geomet
 uint64_t ArrayCodec::tile_of(uint64_t brick) const { return state_->settings.geometry.tile_of(brick); }
 std::vector<uint64_t> ArrayCodec::bricks_of(uint64_t tile) const { return state_->settings.geometry.bricks_of(tile); }
 std::vector<uint64_t> ArrayCodec::bricks_in(const Box& box) const { return state_->settings.geometry.bricks_in(box); }
+
+Extents ArrayCodec::level_steps(uint8_t level) const {
+  const Geometry& geometry = state_->settings.geometry;
+  Extents steps(geometry.shape.size(), 1);
+  for (const uint8_t axis : geometry.predicted) {
+    steps[axis] = uint64_t{1} << std::min<unsigned>(level, geometry.coarse_shift);
+  }
+  return steps;
+}
 
 Result<std::vector<Record>> ArrayCodec::encode_tile(uint64_t tile, const std::byte* data, bool exact) const {
   if (tile >= tile_count()) {

@@ -93,6 +93,10 @@ class ArrayCodec {
   /// Numbers of the bricks that hold elements of `box`, ascending.
   std::vector<uint64_t> bricks_in(const Box& box) const;
 
+  /// For each axis: of how many indices in a row the points of levels >= `level` have one, counted from a brick's start
+  /// (which has one). 1 along axes that no prediction crosses, and everywhere in arrays too small for levels.
+  Extents level_steps(uint8_t level) const;
+
   /// Encodes one tile. `data`: the elements of tile_box(tile), C order, host byte order. The result holds a coarse
   /// record and three records for each brick, in key order (coarse first, then level 2, 1, 0; brick ascending); a
   /// record may be empty of points and is then left out. `exact` stores this tile losslessly whatever the bound is.

@@ -104,6 +104,9 @@ Status Core::apply_change(const NodePointer& node, const AttributeChange& change
 
 Result<Attributes> Core::set_attributes(const Caller&, InodeNumber inode, const AttributeChange& change,
                                         std::optional<uint64_t>) {
+  if (is_mirror(view_of(inode))) {
+    return Error{EROFS, "views are read-only"};
+  }
   if (view_of(inode) != View::none) {
     return view_attributes(inode);  // truncation of a control file before it is written
   }
@@ -229,6 +232,9 @@ Status Core::set_bound(Node& node, std::string_view text) {
 
 Status Core::set_xattr(const Caller&, InodeNumber inode, std::string_view name, std::string_view value, int flags) {
   VARVE_TRY(check_writable());
+  if (is_mirror(view_of(inode))) {
+    return Error{EROFS, "views are read-only"};
+  }
   if (view_of(inode) != View::none || name.starts_with(kInternal)) {
     return Error{EPERM, "this attribute cannot be set"};
   }
@@ -305,6 +311,7 @@ Result<std::string> Core::varve_attribute(const NodePointer& node, std::string_v
 }
 
 Result<std::string> Core::get_xattr(const Caller&, InodeNumber inode, std::string_view name) {
+  inode = is_mirror(view_of(inode)) ? real_inode(inode) : inode;
   if (view_of(inode) != View::none || name.starts_with(kInternal)) {
     return no_attribute(name);
   }
@@ -320,6 +327,7 @@ Result<std::string> Core::get_xattr(const Caller&, InodeNumber inode, std::strin
 }
 
 Result<std::vector<std::string>> Core::list_xattrs(const Caller&, InodeNumber inode) {
+  inode = is_mirror(view_of(inode)) ? real_inode(inode) : inode;
   if (view_of(inode) != View::none) {
     return std::vector<std::string>();
   }
@@ -330,6 +338,9 @@ Result<std::vector<std::string>> Core::list_xattrs(const Caller&, InodeNumber in
 
 Status Core::remove_xattr(const Caller&, InodeNumber inode, std::string_view name) {
   VARVE_TRY(check_writable());
+  if (is_mirror(view_of(inode))) {
+    return Error{EROFS, "views are read-only"};
+  }
   if (view_of(inode) != View::none || name.starts_with(kInternal)) {
     return no_attribute(name);
   }

@@ -17,7 +17,7 @@ namespace varve::fs {
 struct BrickName {
   index::ObjectId object = 0;
   uint32_t region = 0;
-  uint8_t kind = 0;  ///< 0...2: a brick decoded down to that level; 3: a tile's coarse grid; 4: a chunk of a stream
+  uint8_t kind = 0;  ///< 0...3: a brick decoded down to that level; 4: a chunk of a stream; 5: a tile's coarse grid
   uint64_t number = 0;
   bool operator==(const BrickName&) const = default;
 };

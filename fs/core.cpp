@@ -138,7 +138,7 @@ Status Core::recover_staging(InodeNumber number, std::string_view note) {
 
 InodeNumber Core::inode_of_handle(uint64_t handle) {
   const Handle& open = *reinterpret_cast<const Handle*>(handle);  // NOLINT: the kernel kept it
-  return open.node ? open.node->number : 0;
+  return open.node && open.virtual_inode == 0 ? open.node->number : 0;
 }
 
 bool Core::is_writable(uint64_t handle) {

@@ -2,6 +2,7 @@
 //   core.cpp        start, recovery, shut-down, helpers        namespace.cpp   names: lookup, create, link, rename ...
 //   file_io.cpp     open, read, write, truncate, seek, copy    sealing.cpp     when staged content is sealed, and the
 //   switch attributes.cpp  attributes and extended attributes         views.cpp       the virtual files under .varve/
+//   view_trees.cpp  the views that mirror the real tree               view_description.cpp  what .varve/stat/ says
 #pragma once
 
 #include <atomic>
@@ -14,18 +15,9 @@
 #include "fs/node.h"
 #include "fs/policy_store.h"
 #include "fs/sealer.h"
+#include "fs/view_numbers.h"
 
 namespace varve::fs {
-
-/// Inode numbers of virtual files: the view in the top bits, the real inode below.
-enum class View : uint64_t {
-  none = 0,
-  fixed = 1,    ///< .varve itself and the files in it
-  stat = 2,     ///< .varve/stat/...: a description, in JSON, of each real file
-  control = 3,  ///< the folder of FileSystemOptions::control (0) and its files (from 1)
-};
-inline constexpr unsigned kViewShift = 48;
-inline constexpr uint64_t kRealInodeMask = (uint64_t{1} << kViewShift) - 1;
 
 /// Sealed content that has the bytes of a file about to be sealed: the file is a copy and shares it.
 struct Twin {
@@ -35,12 +27,14 @@ struct Twin {
 
 /// An open regular or virtual file. The handle that the kernel knows is its address.
 struct Handle {
-  NodePointer node;  ///< null: a virtual file
+  NodePointer node;  ///< null: a virtual file that is no view of a real one
   bool writable = false;
   bool descriptor_closed = false;  ///< flush was called and no write came since; guarded by the node's lock
-  InodeNumber virtual_inode = 0;
-  std::mutex mutex;     ///< guards the two below
-  std::string content;  ///< of a virtual file: what is read, or what was written
+  InodeNumber virtual_inode = 0;   ///< 0: the real file
+  uint8_t finest = 0;              ///< levels below are interpolated
+  bool exact_only = false;         ///< refuse what is not bit-exact
+  std::mutex mutex;                ///< guards the two below
+  std::string content;             ///< of a virtual file: what is read, or what was written
   bool changed = false;
 };
 
@@ -130,8 +124,10 @@ class Core final : public FileSystem {
 
   // file_io.cpp
   /// Merged content; the node's lock is held, shared at least. The range must lie inside the file.
-  Status read_content(Node& node, uint64_t offset, std::span<std::byte> out);
+  Status read_content(Node& node, uint64_t offset, std::span<std::byte> out, uint8_t finest = 0);
+  Result<OpenFile> open_node(const NodePointer& node, std::unique_ptr<Handle> handle, int flags);
   Status open_sealed(Node& node);
+  static Status check_exact(const Node& node);
   Result<Staging*> staging_of(Node& node);
   Status note_staging_file(Node& node);
   Status truncate(Node& node, uint64_t size);
@@ -167,14 +163,24 @@ class Core final : public FileSystem {
                                                      const std::optional<codec::Bound>& own);
 
   // views.cpp
-  static View view_of(InodeNumber inode) { return static_cast<View>(inode >> kViewShift); }
   Result<Entry> lookup_view(const Caller& caller, InodeNumber parent, std::string_view name);
   Result<Attributes> view_attributes(InodeNumber inode);
   Result<OpenFile> open_view(const Caller& caller, InodeNumber inode, int flags);
   Status read_view_directory(InodeNumber directory, uint64_t cookie,
                              const std::function<bool(const DirectoryEntry&)>& visit);
-  Result<std::string> describe(InodeNumber real);
   Status close_view(Handle& handle);
+
+  // view_trees.cpp
+  Result<Entry> lookup_mirrored(InodeNumber parent, std::string_view name);
+  Result<Attributes> mirrored_attributes(InodeNumber inode);
+  Result<OpenFile> open_mirrored(InodeNumber inode, int flags);
+  Status list_mirrored(InodeNumber directory, uint64_t cookie, const std::function<bool(const DirectoryEntry&)>& visit);
+  bool keep_view_pages(const Node& node, InodeNumber view);
+  void forget_view_pages(InodeNumber real);
+
+  // view_description.cpp
+  Result<std::string> describe(InodeNumber real);
+  std::string describe_reads() const;
 
   std::unique_ptr<index::Index> index_;
   const FileSystemOptions options_;
@@ -194,6 +200,10 @@ class Core final : public FileSystem {
   std::condition_variable pending_done_;
   std::unordered_map<InodeNumber, NodePointer> pending_;  ///< queued, running, or waiting for a retry
   size_t seals_in_flight_ = 0;
+
+  std::mutex view_pages_mutex_;
+  /// The object whose view the kernel may have pages of, for each view of a sealed file that was opened.
+  std::unordered_map<InodeNumber, index::ObjectId> view_pages_;
 
   std::mutex opened_mutex_;
   std::deque<std::weak_ptr<Node>> opened_;  ///< sealed files opened for reading, latest first: copies come from them

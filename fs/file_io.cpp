@@ -32,7 +32,7 @@ Status Core::open_sealed(Node& node) {
   return {};
 }
 
-Status Core::read_content(Node& node, uint64_t offset, std::span<std::byte> out) {
+Status Core::read_content(Node& node, uint64_t offset, std::span<std::byte> out, uint8_t finest) {
   if (!node.staging) {
     if (node.inode.object == 0) {
       std::memset(out.data(), 0, out.size());
@@ -41,7 +41,7 @@ Status Core::read_content(Node& node, uint64_t offset, std::span<std::byte> out)
     if (!node.sealed) {
       return Error{EIO, "the sealed content is not open"};
     }
-    return reader_.read(*node.sealed, offset, out);
+    return reader_.read(*node.sealed, offset, out, finest);
   }
   Staging& staging = *node.staging;
   if (staging.base() == 0) {
@@ -56,13 +56,28 @@ Status Core::read_content(Node& node, uint64_t offset, std::span<std::byte> out)
     }
     const uint64_t below = std::clamp(staging.base_limit(), begin, end);
     if (below > begin) {
-      status = node.sealed ? reader_.read(*node.sealed, begin, part.first(below - begin))
+      status = node.sealed ? reader_.read(*node.sealed, begin, part.first(below - begin), finest)
                            : Status(Error{EIO, "the sealed content is not open"});
     }
     std::memset(part.data() + (below - begin), 0, end - below);
     return status.ok();
   });
   return status;
+}
+
+/// EIO unless every byte of the file is as it was written. The node's lock is held.
+Status Core::check_exact(const Node& node) {
+  if (!node.sealed || node.inode.object == 0) {
+    return {};
+  }
+  for (size_t i = 0; i < node.sealed->codecs.size(); ++i) {
+    if (node.sealed->codecs[i].info().absolute_bound > 0) {
+      const ArrayEntry& entry = node.sealed->layout.arrays[i];
+      return Error{EIO, fmt::format("{} is not bit-exact: array \"{}\" is stored under the bound {}", node.name,
+                                    entry.region.name, codec::to_string(entry.bound))};
+    }
+  }
+  return {};
 }
 
 /// The node's staging, made if there is none. The lock is held exclusively.
@@ -109,6 +124,13 @@ Result<OpenFile> Core::open(const Caller& caller, InodeNumber inode, int flags) 
     VARVE_TRY(check_writable());
   }
   VARVE_ASSIGN(const NodePointer node, nodes_.get(inode));
+  auto handle = std::make_unique<Handle>();
+  handle->writable = writable;
+  return open_node(node, std::move(handle), flags);
+}
+
+/// Opens a real file, or a view of it as the handle says.
+Result<OpenFile> Core::open_node(const NodePointer& node, std::unique_ptr<Handle> handle, int flags) {
   NodeLock lock(node->mutex);
   if (S_ISDIR(node->inode.mode)) {
     return Error{EISDIR, "a directory"};
@@ -118,20 +140,25 @@ Result<OpenFile> Core::open(const Caller& caller, InodeNumber inode, int flags) 
     return Error{ESTALE, "the file was removed"};
   }
   VARVE_TRY(open_sealed(*node));
-  if (writable && (flags & O_TRUNC) != 0) {
+  if (handle->exact_only) {
+    VARVE_TRY(check_exact(*node));
+  }
+  if (handle->writable && (flags & O_TRUNC) != 0) {
     VARVE_TRY(truncate(*node, 0));
   }
-  auto handle = std::make_unique<Handle>();
   handle->node = node;
-  handle->writable = writable;
   ++node->handles;
-  node->writers += writable ? 1 : 0;
-  if (!writable && node->inode.object != 0) {
+  node->writers += handle->writable ? 1 : 0;
+  if (!handle->writable && node->inode.object != 0 && handle->finest == 0) {
     remember_opened(node);
   }
   OpenFile opened;
-  opened.keep_cache = !node->stale_pages;
-  node->stale_pages = false;
+  if (handle->virtual_inode != 0) {
+    opened.keep_cache = keep_view_pages(*node, handle->virtual_inode);
+  } else {
+    opened.keep_cache = !node->stale_pages;
+    node->stale_pages = false;
+  }
   opened.handle = reinterpret_cast<uint64_t>(handle.release());
   return opened;
 }
@@ -167,7 +194,10 @@ Result<size_t> Core::read(const Caller&, uint64_t handle, uint64_t offset, std::
     return size_t{0};
   }
   const size_t length = std::min<uint64_t>(out.size(), node.inode.size - offset);
-  VARVE_TRY(read_content(node, offset, out.first(length)));
+  if (open.exact_only) {
+    VARVE_TRY(check_exact(node));
+  }
+  VARVE_TRY(read_content(node, offset, out.first(length), open.finest));
   return length;
 }
 
@@ -417,7 +447,7 @@ Result<size_t> Core::copy_range(const Caller& caller, uint64_t from_handle, uint
   if (!from.node || !to.node) {
     return Error{EXDEV, "virtual files are copied by reading and writing"};
   }
-  if (from.node != to.node && from_offset == 0 && to_offset == 0) {
+  if (from.node != to.node && from.finest == 0 && from_offset == 0 && to_offset == 0) {
     const bool ascending = from.node->number < to.node->number;
     const NodeLock first(ascending ? from.node->mutex : to.node->mutex);
     const NodeLock second(ascending ? to.node->mutex : from.node->mutex);

@@ -17,6 +17,7 @@ struct FileSystemOptions {
   uint64_t cache_bytes = uint64_t{512} << 20;  ///< decoded bricks kept in memory
   std::chrono::milliseconds quiet{1000};       ///< fsync of a file not written for so long seals it
   bool read_only = false;
+  bool show_views = false;  ///< list .varve in the root
   WorkerOptions recogniser;
   ControlFolder* control = nullptr;  ///< shown under .varve/, if there is one
 };

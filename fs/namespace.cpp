@@ -15,6 +15,7 @@ constexpr size_t kMaxName = 255;
 constexpr size_t kMaxTarget = 4095;
 constexpr uint32_t kMaxLinks = 65000;
 constexpr std::string_view kControlName = ".varve";
+constexpr uint64_t kControlCookie = uint64_t{1} << 62;  // after all others
 
 bool is_directory(const index::Inode& inode) { return S_ISDIR(inode.mode); }
 
@@ -22,6 +23,12 @@ bool is_directory(const index::Inode& inode) { return S_ISDIR(inode.mode); }
 struct DirectoryHandle {
   InodeNumber number;
 };
+
+/// Why nothing can be made, removed or renamed in a directory under .varve/.
+Error refuse_change(InodeNumber directory) {
+  return is_mirror(view_of(directory)) ? Error{EROFS, "views are read-only"}
+                                       : Error{EPERM, "what is under .varve/ is made by the file system alone"};
+}
 
 Error missing(std::string_view name) { return {ENOENT, fmt::format("{} does not exist", name)}; }
 
@@ -73,6 +80,7 @@ Result<Entry> Core::lookup(const Caller& caller, InodeNumber parent, std::string
 
 void Core::forget(InodeNumber inode, uint64_t count) {
   if (view_of(inode) != View::none) {
+    nodes_.trim(real_inode(inode));
     return;
   }
   if (const NodePointer node = nodes_.forget(inode, count)) {
@@ -91,7 +99,7 @@ void Core::forget(InodeNumber inode, uint64_t count) {
 Status Core::check_new_name(InodeNumber parent, std::string_view name) {
   VARVE_TRY(check_writable());
   if (view_of(parent) != View::none) {
-    return Error{EPERM, "the files under .varve/ are made by the file system alone"};
+    return refuse_change(parent);
   }
   if (name.size() > kMaxName) {
     return Error{ENAMETOOLONG, "a name has at most 255 bytes"};
@@ -193,7 +201,7 @@ Result<Entry> Core::make_symlink(const Caller& caller, InodeNumber parent, std::
 }
 
 Result<std::string> Core::read_link(const Caller&, InodeNumber inode) {
-  VARVE_ASSIGN(const NodePointer node, nodes_.get(inode));
+  VARVE_ASSIGN(const NodePointer node, nodes_.get(is_mirror(view_of(inode)) ? real_inode(inode) : inode));
   const std::shared_lock lock(node->mutex);
   if (!S_ISLNK(node->inode.mode)) {
     return Error{EINVAL, "not a symbolic link"};
@@ -276,7 +284,7 @@ void Core::drop_link(index::Batch& batch, Node& node) {
 Status Core::unlink(const Caller&, InodeNumber parent, std::string_view name) {
   VARVE_TRY(check_writable());
   if (view_of(parent) != View::none) {
-    return Error{EPERM, "the files under .varve/ cannot be removed"};
+    return refuse_change(parent);
   }
   const std::lock_guard names(namespace_mutex_);
   VARVE_ASSIGN(const index::Dentry entry, find(parent, name));
@@ -296,7 +304,7 @@ Status Core::unlink(const Caller&, InodeNumber parent, std::string_view name) {
 Status Core::remove_directory(const Caller&, InodeNumber parent, std::string_view name) {
   VARVE_TRY(check_writable());
   if (view_of(parent) != View::none || (parent == index::kRootInode && name == kControlName)) {
-    return Error{EPERM, "the directories under .varve/ cannot be removed"};
+    return refuse_change(parent);
   }
   const std::lock_guard names(namespace_mutex_);
   VARVE_ASSIGN(const index::Dentry entry, find(parent, name));
@@ -456,9 +464,18 @@ Status Core::read_directory(const Caller&, uint64_t handle, uint64_t cookie,
       return {};
     }
   }
-  return index_->list(number, std::max<uint64_t>(cookie, 2), [&](const index::Dentry& entry) {
-    return visit({entry.name, entry.cookie, entry.type, entry.inode});
-  });
+  if (cookie >= kControlCookie) {
+    return {};
+  }
+  bool more = true;
+  VARVE_TRY(index_->list(number, std::max<uint64_t>(cookie, 2), [&](const index::Dentry& entry) {
+    return more = visit({entry.name, entry.cookie, entry.type, entry.inode});
+  }));
+  if (more && number == index::kRootInode && options_.show_views) {
+    VARVE_ASSIGN(const Entry control, lookup_view({}, number, kControlName));
+    visit({std::string(kControlName), kControlCookie, S_IFDIR, control.attributes.inode});
+  }
+  return {};
 }
 
 Status Core::fsync_directory(const Caller&, uint64_t) { return options_.read_only ? Status() : index_->sync(); }

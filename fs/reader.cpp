@@ -18,7 +18,7 @@ using codec::element_size;
 
 namespace {
 
-constexpr uint8_t kGridKind = 3;
+constexpr uint8_t kGridKind = 5;
 constexpr uint8_t kStreamKind = 4;
 
 /// The first error of several threads.
@@ -38,6 +38,52 @@ class FirstError {
   std::mutex mutex_;
   Status first_;
 };
+
+bool is_integer(codec::DType type) {
+  using codec::DType;
+  return type != DType::f16 && type != DType::bf16 && type != DType::f32 && type != DType::f64;
+}
+
+/// The nearest multiple of `step` below `extent`; of two as near, the lower.
+uint64_t nearest_sample(uint64_t i, uint64_t step, uint64_t extent) {
+  const uint64_t above = (i + step / 2 - (step > 1 ? 1 : 0)) / step * step;
+  return above < extent ? above : i / step * step;
+}
+
+/// Sets every element of a box to the nearest one whose indices are multiples of the steps.
+void repeat_samples(const codec::Extents& shape, const codec::Extents& steps, size_t element, std::byte* data) {
+  const size_t rank = shape.size();
+  if (rank == 0 || std::all_of(steps.begin(), steps.end(), [](uint64_t step) { return step == 1; })) {
+    return;
+  }
+  const uint64_t row = shape[rank - 1];
+  const uint64_t rows = element_count(shape) / row;
+  codec::Extents index(rank - 1, 0);
+  // Rows of samples first, from which the others are then copied.
+  for (const bool samples : {true, false}) {
+    std::fill(index.begin(), index.end(), 0);
+    for (uint64_t i = 0; i < rows; ++i) {
+      uint64_t source = 0;
+      for (size_t axis = 0; axis + 1 < rank; ++axis) {
+        source = source * shape[axis] + nearest_sample(index[axis], steps[axis], shape[axis]);
+      }
+      std::byte* to = data + i * row * element;
+      if (samples && source == i) {
+        for (uint64_t x = 0; x < row; ++x) {
+          std::memmove(to + x * element, to + nearest_sample(x, steps[rank - 1], row) * element, element);
+        }
+      } else if (!samples && source != i) {
+        std::memcpy(to, data + source * row * element, row * element);
+      }
+      for (size_t axis = rank - 1; axis-- > 0;) {
+        if (++index[axis] < shape[axis]) {
+          break;
+        }
+        index[axis] = 0;
+      }
+    }
+  }
+}
 
 }  // namespace
 
@@ -199,15 +245,26 @@ Status Reader::read_box(const Sealed& sealed, uint32_t array, const Box& part, c
   return error.take();
 }
 
+Result<Bytes> Reader::record(const Sealed& sealed, const index::RecordKey& key) {
+  auto found = index_.record(sealed.object, key);
+  if (found.ok()) {
+    const bool stream = key.region == index::kBytesRegion || key.region == index::kPatchRegion;
+    ReadCount& count = reads_.at(stream ? kReadKinds - 1 : key.level);
+    count.records.fetch_add(1, std::memory_order_relaxed);
+    count.bytes.fetch_add(found->size(), std::memory_order_relaxed);
+  }
+  return found;
+}
+
 Result<BrickData> Reader::coarse_grid(const Sealed& sealed, uint32_t array, uint64_t tile) {
   return cache_.get({sealed.object, array + 1, kGridKind, tile}, [&]() -> Result<Bytes> {
-    const auto record = index_.record(sealed.object, {array + 1, codec::kCoarseLevel, tile});
-    if (!record.ok() && record.error().code != ENOENT) {
-      return record.error();
+    const auto stored = record(sealed, {array + 1, codec::kCoarseLevel, tile});
+    if (!stored.ok() && stored.error().code != ENOENT) {
+      return stored.error();
     }
     VARVE_ASSIGN(codec::CoarseGrid grid,
                  sealed.codecs[array].decode_coarse(
-                     tile, record.ok() ? std::span<const std::byte>(*record) : std::span<const std::byte>()));
+                     tile, stored.ok() ? std::span<const std::byte>(*stored) : std::span<const std::byte>()));
     return std::move(grid.data);
   });
 }
@@ -220,12 +277,12 @@ Result<BrickData> Reader::brick(const Sealed& sealed, uint32_t array, uint64_t n
     std::array<Bytes, 3> stored;
     std::array<std::optional<std::span<const std::byte>>, 3> levels;
     for (uint8_t level = finest; level < 3; ++level) {
-      auto record = index_.record(sealed.object, {array + 1, level, number});
-      if (record.ok()) {
-        stored[level] = *std::move(record);
+      auto found = record(sealed, {array + 1, level, number});
+      if (found.ok()) {
+        stored[level] = *std::move(found);
         levels[level] = stored[level];
-      } else if (record.error().code != ENOENT) {
-        return record.error();
+      } else if (found.error().code != ENOENT) {
+        return found.error();
       }
     }
     const uint64_t count = element_count(codec.brick_box(number).shape);
@@ -234,6 +291,9 @@ Result<BrickData> Reader::brick(const Sealed& sealed, uint32_t array, uint64_t n
     if (!decoded.ok()) {
       return Error{EIO, fmt::format("array {}, brick {}: {}", sealed.layout.arrays[array].region.name, number,
                                     decoded.error().text)};
+    }
+    if (finest > 0 && is_integer(codec.dtype())) {
+      repeat_samples(codec.brick_box(number).shape, codec.level_steps(finest), element_size(codec.dtype()), out.data());
     }
     if (sealed.layout.arrays[array].region.big_endian) {
       swap_bytes(out.data(), count, element_size(codec.dtype()));
@@ -256,15 +316,15 @@ Status Reader::read_stream(const Sealed& sealed, uint32_t region, uint64_t offse
     const uint64_t begin = number * kStreamChunk;
     const uint64_t length = std::min(kStreamChunk, total - begin);
     const auto data = cache_.get({sealed.object, region, kStreamKind, number}, [&]() -> Result<Bytes> {
-      const auto record = index_.record(sealed.object, {region, 0, number});
-      if (!record.ok()) {
-        return record.error().code == ENOENT
+      const auto found = record(sealed, {region, 0, number});
+      if (!found.ok()) {
+        return found.error().code == ENOENT
                    ? Error{EIO, fmt::format("record {} of region {} of object {} is missing from the index", number,
                                             region, sealed.object)}
-                   : record.error();
+                   : found.error();
       }
       Bytes bytes(length);
-      const Status decoded = codec::decode_bytes(*record, bytes);
+      const Status decoded = codec::decode_bytes(*found, bytes);
       if (!decoded.ok()) {
         return Error{EIO, decoded.error().text};
       }

@@ -1,6 +1,8 @@
 // Sealed content -> bytes: range -> extents -> bricks -> records -> decode -> copy.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <memory>
 #include <span>
 
@@ -24,16 +26,29 @@ struct Sealed {
   static Result<std::shared_ptr<const Sealed>> make(index::ObjectId object, Layout layout);
 };
 
+/// Records read from the store, and their bytes.
+struct ReadCount {
+  std::atomic<uint64_t> records{0}, bytes{0};
+};
+/// Levels 0 to 3, then what lies outside arrays.
+inline constexpr uint8_t kReadKinds = codec::kCoarseLevel + 2;
+using ReadCounts = std::array<ReadCount, kReadKinds>;
+
 /// Thread-safe. Decodes no more than the bricks a range touches.
 class Reader {
  public:
   Reader(index::Index& index, BrickCache& cache, ThreadPool& pool) : index_(index), cache_(cache), pool_(pool) {}
 
   /// Fills `out` with the file's bytes from `offset`; the range must lie inside the file. `finest`: levels below it are
-  /// interpolated, see ArrayCodec::decode_brick.
+  /// interpolated, see ArrayCodec::decode_brick; of integers, which may be labels, points there are copies of the
+  /// nearest ones that are not.
   Status read(const Sealed& sealed, uint64_t offset, std::span<std::byte> out, uint8_t finest = 0);
 
+  /// What was read since this was made.
+  const ReadCounts& reads() const { return reads_; }
+
  private:
+  Result<codec::Bytes> record(const Sealed& sealed, const index::RecordKey& key);
   Status read_extent(const Sealed& sealed, const Extent& extent, uint64_t skip, std::span<std::byte> out,
                      uint8_t finest);
   Status read_elements(const Sealed& sealed, const Extent& extent, uint64_t first, std::span<std::byte> out,
@@ -50,6 +65,7 @@ class Reader {
   index::Index& index_;
   BrickCache& cache_;
   ThreadPool& pool_;
+  ReadCounts reads_;
 };
 
 }  // namespace varve::fs

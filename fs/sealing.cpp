@@ -246,6 +246,7 @@ Status Core::seal(const NodePointer& node, NodeLock& lock, bool require_arrays) 
     if (KernelCache* const cache = kernel_cache_.load()) {
       cache->invalidate_inode(node->number, outcome->lossy);
     }
+    forget_view_pages(node->number);
   } else if ((twin || status.error().code == EAGAIN) && node->staging && node->writers == 0 && node->inode.links > 0 &&
              ++node->failed_seals <= kMaxRetries) {
     queue_seal(node);  // the file changed, or its twin went

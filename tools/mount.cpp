@@ -82,6 +82,7 @@ Status serve(const MountSettings& settings, const Ready& ready) {
   options.workers = settings.workers;
   options.cache_bytes = settings.cache_bytes;
   options.read_only = settings.read_only;
+  options.show_views = settings.show_views;
   VARVE_ASSIGN(auto file_system, fs::FileSystem::create(std::move(index), options));
 
   fs::MountOptions mount_options;
@@ -179,9 +180,9 @@ void add_mount(CLI::App& app, int& status) {
       ->required();
   command->add_option("DIR", arguments->settings.directory, "Directory to mount on")->required();
   command->add_flag("-f,--foreground", arguments->settings.foreground, "Stay in the foreground");
-  command->add_option(
-      "-o", arguments->lists,
-      "Options as of mount(8): ro, noatime, nodev, allow_other, nofaults, cache=SIZE, workers=N, log=FILE, ...");
+  command->add_option("-o", arguments->lists,
+                      "Options as of mount(8): ro, noatime, nodev, allow_other, show_views, nofaults, cache=SIZE, "
+                      "workers=N, log=FILE, ...");
   command->add_option("--faults", arguments->fault_file, "Arm this schedule before the store is opened (varve faults)");
   command->add_flag("--no-faults", arguments->no_faults, "Faults cannot be armed on this mount (see varve faults)");
   command->add_option("--workers", arguments->workers, "Threads that encode and decode; 0: one a core");

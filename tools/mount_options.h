@@ -15,6 +15,7 @@ struct MountSettings {
   bool foreground = false;
   bool read_only = false;
   bool allow_other = false;
+  bool show_views = false;     ///< .varve is listed in the root
   bool faults = true;          ///< false: no fault can be armed
   std::string fault_schedule;  ///< TOML, armed before the store is opened; empty: none
   unsigned workers = 0;        ///< 0: one a core

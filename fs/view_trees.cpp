@@ -1,0 +1,101 @@
+// The views that mirror the real tree, read-only: .varve/level/K/PATH, each array as its levels >= K give it, and
+// .varve/exact/PATH, which opens bit-exact files alone.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "fs/core.h"
+
+namespace varve::fs {
+
+namespace {
+
+/// Views whose pages are remembered at most; above, all are forgotten and the kernel reads again.
+constexpr size_t kMostViewPages = 65536;
+
+bool is_mirrored_type(uint32_t type) { return type == S_IFDIR || type == S_IFREG || type == S_IFLNK; }
+
+}  // namespace
+
+Result<Attributes> Core::mirrored_attributes(InodeNumber inode) {
+  VARVE_ASSIGN(const NodePointer node, nodes_.get(real_inode(inode)));
+  const std::shared_lock lock(node->mutex);
+  Attributes attributes = attributes_of(*node);
+  attributes.inode = inode;
+  attributes.cacheable = false;  // the kernel hears of changes to the real file alone
+  return attributes;
+}
+
+Result<Entry> Core::lookup_mirrored(InodeNumber parent, std::string_view name) {
+  VARVE_ASSIGN(const index::Dentry real, find(real_inode(parent), name));
+  if (!is_mirrored_type(real.type)) {
+    return Error{ENOENT, fmt::format("{} is neither a file, a directory nor a symbolic link", name)};
+  }
+  VARVE_ASSIGN(const NodePointer node, nodes_.get(real.inode));
+  {
+    const NodeLock lock(node->mutex);
+    node->name = name;
+  }
+  Entry entry;
+  VARVE_ASSIGN(entry.attributes, mirrored_attributes(view_inode(view_of(parent), real.inode)));
+  return entry;
+}
+
+/// Whether the kernel's pages of a view show the content that the node has now. Notes that it will have such pages.
+bool Core::keep_view_pages(const Node& node, InodeNumber view) {
+  const index::ObjectId object = node.staging ? 0 : node.inode.object;
+  const std::lock_guard lock(view_pages_mutex_);
+  if (view_pages_.size() >= kMostViewPages) {
+    view_pages_.clear();
+  }
+  const auto [known, added] = view_pages_.try_emplace(view, object);
+  const bool same = !added && object != 0 && known->second == object;
+  known->second = object;
+  return same;
+}
+
+/// The real file's content changed: its views must be read again.
+void Core::forget_view_pages(InodeNumber real) {
+  std::vector<InodeNumber> views;
+  {
+    const std::lock_guard lock(view_pages_mutex_);
+    for (uint64_t view = static_cast<uint64_t>(View::exact); view <= kLastView; ++view) {
+      const InodeNumber inode = view_inode(static_cast<View>(view), real);
+      if (view_pages_.erase(inode) > 0) {
+        views.push_back(inode);
+      }
+    }
+  }
+  if (KernelCache* const cache = kernel_cache_.load()) {
+    for (const InodeNumber inode : views) {
+      cache->invalidate_inode(inode, true);
+    }
+  }
+}
+
+Result<OpenFile> Core::open_mirrored(InodeNumber inode, int flags) {
+  if ((flags & O_ACCMODE) != O_RDONLY) {
+    return Error{EROFS, "views are read-only"};
+  }
+  VARVE_ASSIGN(const NodePointer node, nodes_.get(real_inode(inode)));
+  auto handle = std::make_unique<Handle>();
+  handle->virtual_inode = inode;
+  handle->finest = level_of(view_of(inode)).value_or(0);
+  handle->exact_only = view_of(inode) == View::exact;
+  return open_node(node, std::move(handle), flags);
+}
+
+Status Core::list_mirrored(InodeNumber directory, uint64_t cookie,
+                           const std::function<bool(const DirectoryEntry&)>& visit) {
+  if ((cookie < 1 && !visit({".", 1, S_IFDIR, directory})) || (cookie < 2 && !visit({"..", 2, S_IFDIR, directory}))) {
+    return {};
+  }
+  return index_->list(real_inode(directory), std::max<uint64_t>(cookie, 2), [&](const index::Dentry& entry) {
+    return !is_mirrored_type(entry.type) ||
+           visit({entry.name, entry.cookie, entry.type, view_inode(view_of(directory), entry.inode)});
+  });
+}
+
+}  // namespace varve::fs
