@@ -154,11 +154,12 @@ void Emitter::count_into(Histogram& histogram) const {
         ++counts[contexts_[at]][tokens_[at]];
         ++odd[contexts_[at + 1]][tokens_[at + 1]];
       }
-      for (Counts& some : odd) {
+      const size_t contexts = std::min(odd.size(), histogram.counts.size() - segment.context_base);  // anchors: one
+      for (size_t context = 0; context < contexts; ++context) {
         for (unsigned token = 0; token < kTokens; ++token) {
-          counts[&some - odd.data()][token] += some[token];
+          counts[context][token] += odd[context][token];
         }
-        some.fill(0);
+        odd[context].fill(0);
       }
     }
     for (; at < end; ++at) {
