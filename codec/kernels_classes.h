@@ -63,8 +63,8 @@ void pad_row_of(T* row, size_t m) {
 
 /// The term of axis z or y at `index`, whose nearest lower point is in row `b`; `step`: from one row to the next.
 template <typename T>
-Term<T> cubic_term_of(const ClassJob<T>& job, const Source<const T>& source, const T* b, ptrdiff_t index,
-                      ptrdiff_t step, T* scratch) {
+__attribute__((noinline)) Term<T> cubic_term_of(const ClassJob<T>& job, const Source<const T>& source, const T* b,
+                                                ptrdiff_t index, ptrdiff_t step, T* scratch) {
   const size_t m = job.shape.count;
   const bool has_a = index - 1 >= source.first;
   if (index + 1 >= source.last) {  // one-sided: 24 b - 8 a, or 16 b
@@ -84,44 +84,38 @@ Term<T> cubic_term_of(const ClassJob<T>& job, const Source<const T>& source, con
   return t;
 }
 
-/// Quintic interpolation takes fewer points where six are not there.
-template <typename T>
-Term<T> term_of(const ClassJob<T>& job, const Source<const T>& source, const T* b, ptrdiff_t index, ptrdiff_t step,
-                T* scratch) {
-  if (job.interpolation == Interpolation::quintic && index - 2 >= source.first && index + 3 < source.last) {
-    return {b - step,        b, b + step, b + 2 * step, kQuinticNear<T>, kQuinticFar<T>, b - 2 * step, b + 3 * step,
-            kQuinticOuter<T>};
+/// The same for quintic interpolation (kSix), which takes fewer points where six are not there, and the others.
+template <typename T, bool kSix>
+__attribute__((always_inline)) inline Term<T> term_of(const ClassJob<T>& job, const Source<const T>& source, const T* b,
+                                                      ptrdiff_t index, ptrdiff_t step, T* scratch) {
+  if constexpr (kSix) {
+    if (index - 2 >= source.first && index + 3 < source.last) {
+      return {b - step,        b, b + step, b + 2 * step, kQuinticNear<T>, kQuinticFar<T>, b - 2 * step, b + 3 * step,
+              kQuinticOuter<T>};
+    }
+  } else if (job.interpolation == Interpolation::cubic && index - 1 >= source.first && index + 2 < source.last) {
+    return {b - step, b, b + step, b + 2 * step, 9, 1};
   }
   Term<T> term = cubic_term_of(job, source, b, index, step, scratch);
   term.e = term.f = b;
   return term;
 }
 
-/// How a row is predicted: by the weights of one interpolation everywhere, or by those in its terms, of which
-/// `given_six` looks at six points.
-enum class Weights : uint8_t { cubic, linear, quintic, given, given_six };
-
-template <typename T, Weights kWeights>
+/// kSix: the term has six points.
+template <typename T, bool kSix>
 inline Vec<T> axis_value(const Term<T>& t, size_t i) {
   const Vec<T> b = load<T>(t.b + i);
   const Vec<T> c = load<T>(t.c + i);
-  const Vec<T> a = kWeights == Weights::linear ? b : load<T>(t.a + i);
-  const Vec<T> d = kWeights == Weights::linear ? b : load<T>(t.d + i);
-  if constexpr (kWeights == Weights::quintic) {
-    const Vec<T> outer = load<T>(t.e + i) + load<T>(t.f + i);
-    return ((b + c) * kQuinticNear<T> - (a + d) * kQuinticFar<T>)+outer * kQuinticOuter<T>;
-  }
-  constexpr bool kGiven = kWeights == Weights::given || kWeights == Weights::given_six;
-  const Weight<T> near = kGiven ? t.near : (kWeights == Weights::cubic ? 9 : 8);
-  const Weight<T> far = kGiven ? t.far : (kWeights == Weights::cubic ? 1 : 0);
-  if constexpr (kWeights == Weights::given_six) {
-    return ((b + c) * near - (a + d) * far) + (load<T>(t.e + i) + load<T>(t.f + i)) * t.outer;
+  const Vec<T> a = load<T>(t.a + i);
+  const Vec<T> d = load<T>(t.d + i);
+  if constexpr (kSix) {
+    return ((b + c) * t.near - (a + d) * t.far) + (load<T>(t.e + i) + load<T>(t.f + i)) * t.outer;
   } else if constexpr (std::is_floating_point_v<T>) {
-    return (b + c) * near - (kWeights == Weights::cubic ? a + d : (a + d) * far);
+    return (b + c) * t.near - (a + d) * t.far;
   } else {
     // b + (near (c - b) - far ((a - b) + (d - b)) + (weights' excess over 16) ... + 8) >> 4, all relative to b.
-    const Vec<T> inner = times<T>(minus<T>(c, b), near);
-    const Vec<T> outer = times<T>(plus<T>(minus<T>(a, b), minus<T>(d, b)), far);
+    const Vec<T> inner = times<T>(minus<T>(c, b), t.near);
+    const Vec<T> outer = times<T>(plus<T>(minus<T>(a, b), minus<T>(d, b)), t.far);
     return plus<T>(b, plus<T>(minus<T>(inner, outer), spread<T>(8)) >> 4);
   }
 }
@@ -178,9 +172,8 @@ struct LastPoint {
 };
 
 /// Predictions of points [i, i + lanes) of a row.
-template <typename T, unsigned kAcross, bool kLine, Interpolation kInterpolation, Weights kWeights>
+template <typename T, unsigned kAcross, bool kLine, bool kSix>
 struct Predict {
-  static constexpr bool kLinear = kInterpolation == Interpolation::linear;
   const RowTerms<T>& terms;
   const ClassJob<T>& job;
   const LastPoint<T>& last;
@@ -189,22 +182,21 @@ struct Predict {
     if constexpr (!kLine) {
       return across(i);
     } else {
-      const T* at = terms.line;
-      Term<T> line{at - 1, at, at + 1, at + 2, kLinear ? 8 : 9, kLinear ? 0 : 1};
-      constexpr Weights kAlong = kInterpolation == Interpolation::quintic ? Weights::quintic
-                                 : kLinear                                ? Weights::given
-                                                                          : Weights::cubic;
-      if constexpr (kAlong == Weights::quintic) {
-        line.e = at - 2;
-        line.f = at + 3;
-      }
-      const Vec<T> v = axis_value<T, kAlong>(line, i);
+      const Vec<T> v = axis_value<T, kSix>(line_term(), i);
       return i == last.vector ? with_last(i, v) : all(i, v);
     }
   }
 
  private:
-  Vec<T> value(unsigned axis, size_t i) const { return axis_value<T, kWeights>(terms.across[axis], i); }
+  Term<T> line_term() const {
+    const T* at = terms.line;
+    if constexpr (kSix) {
+      return {at - 1, at, at + 1, at + 2, kQuinticNear<T>, kQuinticFar<T>, at - 2, at + 3, kQuinticOuter<T>};
+    }
+    const bool linear = job.interpolation == Interpolation::linear;
+    return {at - 1, at, at + 1, at + 2, static_cast<Weight<T>>(linear ? 8 : 9), static_cast<Weight<T>>(linear ? 0 : 1)};
+  }
+  Vec<T> value(unsigned axis, size_t i) const { return axis_value<T, kSix>(terms.across[axis], i); }
   Vec<T> across(size_t i) const {
     if constexpr (kAcross == 2) {
       return mean_of<T>(value(0, i), value(1, i));
@@ -248,111 +240,69 @@ struct Predict {
   }
 };
 
-/// The term of a row that has all points around it; `b`: the nearest lower one.
-template <typename T>
-inline Term<T> plain_term(const T* b, ptrdiff_t step) {
-  return {b - step, b, b + step, b + 2 * step, 9, 1, b - 2 * step, b + 3 * step};
-}
-
 /// Calls row(predict, item, slab, y) for each row of a class that is odd along kZ, kY, kX. Used axes: those with points
 /// on both sides, or if there are none the last odd one.
-template <typename T, bool kZ, bool kY, bool kX, Interpolation kInterpolation, typename Row>
+template <typename T, bool kZ, bool kY, bool kX, bool kSix, typename Row>
 inline void walk_rows(const ClassJob<T>& job, const Row& row) {
-  constexpr unsigned kAcross = (kZ ? 1U : 0U) + (kY ? 1U : 0U);
-  constexpr bool kQuintic = kInterpolation == Interpolation::quintic;
-  constexpr bool kLinear = kInterpolation == Interpolation::linear;
-  constexpr Weights kPlain = kQuintic ? Weights::quintic : (kLinear ? Weights::linear : Weights::cubic);
-  constexpr Weights kGiven = kQuintic ? Weights::given_six : Weights::given;
-  constexpr ptrdiff_t kAround = kQuintic ? 2 : (kLinear ? 0 : 1);  // points looked at beyond the two next to one
   const ClassShape shape = job.shape;
   const auto rows = static_cast<ptrdiff_t>(shape.rows);
   const Source<const T> z = job.source[0];
   const Source<const T> y = job.source[1];
   const LastPoint<T> last(job);
-  // Rows that have all points around them along y.
-  const ptrdiff_t first_plain = kY ? y.first + kAround : 0;
-  const ptrdiff_t end_plain = kY ? y.last - 1 - kAround : rows;
   for (size_t item = 0; item < shape.items; ++item) {
     for (size_t slab = 0; slab < shape.slabs; ++slab) {
       const auto z_at = static_cast<ptrdiff_t>(slab);
       const bool use_z = kZ && (z_at + 1 < z.last || (!kX && !kY));
-      const bool plain_z = !kZ || (z_at - kAround >= z.first && z_at + 1 + kAround < z.last);
-      const ptrdiff_t z_step = z.strides.slab;
-      const ptrdiff_t y_step = y.strides.row;
       const T* z_row = kZ ? z.at + z.strides.at(item, slab, 0) : nullptr;
       const T* y_row = kY ? y.at + y.strides.at(item, slab, 0) : nullptr;
       const T* x_row = kX ? job.source[2].at + job.source[2].strides.at(item, slab, 0) : nullptr;
       for (ptrdiff_t at = 0; at < rows; ++at) {
         RowTerms<T> terms;
         terms.line = x_row;
+        unsigned count = 0;
+        if (use_z) {
+          terms.across[count++] = term_of<T, kSix>(job, z, z_row, z_at, z.strides.slab, job.scratch);
+        }
+        if (kY && (at + 1 < y.last || (!kX && count == 0))) {
+          T* const scratch = job.scratch + shape.count + kSlackBytes / sizeof(T);
+          terms.across[count++] = term_of<T, kSix>(job, y, y_row, at, y.strides.row, scratch);
+        }
         const auto index = static_cast<size_t>(at);
-        if (plain_z && at >= first_plain && at < end_plain) {
-          if constexpr (kZ) {
-            terms.across[0] = plain_term(z_row, z_step);
-          }
-          if constexpr (kY) {
-            terms.across[kZ ? 1 : 0] = plain_term(y_row, y_step);
-          }
-          row(Predict<T, kAcross, kX, kInterpolation, kPlain>{terms, job, last}, item, slab, index);
-        } else if constexpr (kAcross > 0) {
-          unsigned count = 0;
-          if (use_z) {
-            terms.across[count++] = term_of(job, z, z_row, z_at, z_step, job.scratch);
-          }
-          if (kY && (at + 1 < y.last || (!kX && count == 0))) {
-            terms.across[count++] =
-                term_of(job, y, y_row, at, y_step, job.scratch + shape.count + kSlackBytes / sizeof(T));
-          }
-          if (kAcross == 2 && count == 2) {
-            row(Predict<T, kAcross, kX, kInterpolation, kGiven>{terms, job, last}, item, slab, index);
-          } else if (count == 1) {
-            row(Predict<T, 1, kX, kInterpolation, kGiven>{terms, job, last}, item, slab, index);
-          } else if constexpr (kX) {
-            row(Predict<T, 0, true, kInterpolation, kGiven>{terms, job, last}, item, slab, index);
-          }
+        if (kZ && kY && count == 2) {
+          row(Predict<T, 2, kX, kSix>{terms, job, last}, item, slab, index);
+        } else if ((kZ || kY) && count >= 1) {
+          row(Predict<T, 1, kX, kSix>{terms, job, last}, item, slab, index);
+        } else if constexpr (kX) {
+          row(Predict<T, 0, true, kSix>{terms, job, last}, item, slab, index);
         }
         z_row += kZ ? z.strides.row : 0;
-        y_row += kY ? y_step : 0;
+        y_row += kY ? y.strides.row : 0;
         x_row += kX ? job.source[2].strides.row : 0;
       }
     }
   }
 }
 
-template <typename T, bool kZ, bool kY, bool kX, typename Row>
-inline void walk_rows(const ClassJob<T>& job, const Row& row) {
-  switch (job.interpolation) {
-    case Interpolation::linear:
-      return walk_rows<T, kZ, kY, kX, Interpolation::linear>(job, row);
-    case Interpolation::quintic:
-      if constexpr (std::is_floating_point_v<T>) {
-        return walk_rows<T, kZ, kY, kX, Interpolation::quintic>(job, row);
-      }
-      [[fallthrough]];
-    default:
-      return walk_rows<T, kZ, kY, kX, Interpolation::cubic>(job, row);
-  }
-}
-
-template <typename T, typename Row>
+/// kSix: with quintic interpolation.
+template <typename T, bool kSix, typename Row>
 inline void for_rows(const ClassJob<T>& job, const Row& row) {
   const unsigned odd = (job.source[0].at != nullptr ? 4U : 0U) | (job.source[1].at != nullptr ? 2U : 0U) |
                        (job.source[2].at != nullptr ? 1U : 0U);
   switch (odd) {
     case 1:
-      return walk_rows<T, false, false, true>(job, row);
+      return walk_rows<T, false, false, true, kSix>(job, row);
     case 2:
-      return walk_rows<T, false, true, false>(job, row);
+      return walk_rows<T, false, true, false, kSix>(job, row);
     case 3:
-      return walk_rows<T, false, true, true>(job, row);
+      return walk_rows<T, false, true, true, kSix>(job, row);
     case 4:
-      return walk_rows<T, true, false, false>(job, row);
+      return walk_rows<T, true, false, false, kSix>(job, row);
     case 5:
-      return walk_rows<T, true, false, true>(job, row);
+      return walk_rows<T, true, false, true, kSix>(job, row);
     case 6:
-      return walk_rows<T, true, true, false>(job, row);
+      return walk_rows<T, true, true, false, kSix>(job, row);
     default:
-      return walk_rows<T, true, true, true>(job, row);
+      return walk_rows<T, true, true, true, kSix>(job, row);
   }
 }
 
@@ -419,8 +369,8 @@ inline void fetch_ahead(const EncodeJob<T>& job, const T* x_row) {
 
 /// Linear quantization, checked: `bound` is not above the bound asked for, and the rounded difference must be *below*
 /// it. Rounding is monotone, so |x - r| >= bound would give a rounded difference >= bound: what passes keeps the bound.
-template <typename T>
-void encode_codes(EncodeJob<T>& job) {
+template <typename T, bool kSix>
+void encode_codes_of(EncodeJob<T>& job) {
   using L = Lanes<T>;
   using Unsigned = typename L::Unsigned;
   constexpr Unsigned kSign = Unsigned{1} << (8 * sizeof(T) - 1);
@@ -431,7 +381,7 @@ void encode_codes(EncodeJob<T>& job) {
   const T bound = job.bound;
   const bool has_specials = job.specials > 0;
   size_t position = 0;
-  for_rows<T>(
+  for_rows<T, kSix>(
       job, [&](const auto& predict, size_t item, size_t slab, size_t y) __attribute__((always_inline)) {
         const T* x_row = job.x + job.item_offset[item] + job.x_strides.at(0, slab, y);
         T* value = job.value + job.strides.at(item, slab, y);
@@ -475,6 +425,11 @@ void encode_codes(EncodeJob<T>& job) {
       });
 }
 
+template <typename T>
+void encode_codes(EncodeJob<T>& job) {
+  job.interpolation == Interpolation::quintic ? encode_codes_of<T, true>(job) : encode_codes_of<T, false>(job);
+}
+
 /// Bits of reals <-> unsigned integers in the order of the values.
 template <typename T>
 inline UVec<T> to_order(UVec<T> bits) {
@@ -503,11 +458,11 @@ inline UVec<T> residual_of(Vec<T> x, Vec<T> p, unsigned unused) {
   return reinterpret_cast<UVec<T>>(d << 1) ^ reinterpret_cast<UVec<T>>(d >> (8 * sizeof(T) - 1));
 }
 
-template <typename T>
-void encode_residuals(EncodeJob<T>& job) {
+template <typename T, bool kSix>
+void encode_residuals_of(EncodeJob<T>& job) {
   const size_t m = job.shape.count;
   size_t position = 0;
-  for_rows<T>(
+  for_rows<T, kSix>(
       job, [&](const auto& predict, size_t item, size_t slab, size_t y) __attribute__((always_inline)) {
         const T* x_row = job.x + job.item_offset[item] + job.x_strides.at(0, slab, y);
         T* value = job.value + job.strides.at(item, slab, y);
@@ -536,6 +491,17 @@ void encode_residuals(EncodeJob<T>& job) {
         }
         position += m;
       });
+}
+
+/// Quintic interpolation: records of elements in an array of codes.
+template <typename T>
+void encode_residuals(EncodeJob<T>& job) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (job.interpolation == Interpolation::quintic) {
+      return encode_residuals_of<T, true>(job);
+    }
+  }
+  encode_residuals_of<T, false>(job);
 }
 
 /// A residual undone, or a code's value.
@@ -597,7 +563,7 @@ inline UVec<T> put_wide(UVec<T> u, uint32_t lanes, const BitsOf<T>*& wide) {
 #endif
 }
 
-template <typename T, bool kCodes>
+template <typename T, bool kCodes, bool kSix>
 void decode_rows(const DecodeJob<T>& job) {
   const size_t m = job.shape.count;
   const uint8_t* tokens = job.tokens;
@@ -605,7 +571,7 @@ void decode_rows(const DecodeJob<T>& job) {
   const T* exact = job.exact;
   const T quantum = job.quantum;
   const IntegerWidth width = job.width;
-  for_rows<T>(
+  for_rows<T, kSix>(
       job, [&](const auto& predict, size_t item, size_t slab, size_t y) __attribute__((always_inline)) {
         T* value = job.value + job.strides.at(item, slab, y);
         for (size_t i = 0; i < m; i += kLanes<T>) {
@@ -640,11 +606,11 @@ void decode_rows(const DecodeJob<T>& job) {
 
 template <typename T>
 void decode_codes(const DecodeJob<T>& job) {
-  decode_rows<T, true>(job);
+  job.interpolation == Interpolation::quintic ? decode_rows<T, true, true>(job) : decode_rows<T, true, false>(job);
 }
 template <typename T>
 void decode_residuals(const DecodeJob<T>& job) {
-  decode_rows<T, false>(job);
+  decode_rows<T, false, false>(job);
 }
 
 }  // namespace
