@@ -172,8 +172,9 @@ Result<fs::Entry> FaultyOperations::lookup(const fs::Caller& caller, fs::InodeNu
 }
 
 Result<fs::Attributes> FaultyOperations::get_attributes(const fs::Caller& caller, fs::InodeNumber inode) {
-  return around<fs::Attributes>(caller, Op::getattr, path_of(inode),
-                                [&] { return below_.get_attributes(caller, inode); });
+  // The root's are asked for on the way to the control files, which a dead device must not take away.
+  const Path path = inode == index::kRootInode ? Path() : path_of(inode);
+  return around<fs::Attributes>(caller, Op::getattr, path, [&] { return below_.get_attributes(caller, inode); });
 }
 
 Result<fs::Attributes> FaultyOperations::set_attributes(const fs::Caller& caller, fs::InodeNumber inode,

@@ -86,9 +86,15 @@ class Ledger {
   Ledger(const std::string& results, std::vector<RunResult> done, size_t total)
       : results_(std::move(done)), before_(results_.size()), total_(total), start_(std::chrono::steady_clock::now()) {
     const std::string path = results + "/runs.csv";
-    const bool fresh = !std::filesystem::exists(path);
+    std::ifstream old(path, std::ios::ate);
+    const bool fresh = !old.is_open();
+    bool cut = false;  // in the middle of a line
+    if (!fresh && old.tellg() > 0) {
+      old.seekg(-1, std::ios::end);
+      cut = old.get() != '\n';
+    }
     csv_.open(path, std::ios::app);
-    csv_ << (fresh ? csv_header() : "\n");  // a line that was cut ends here
+    csv_ << (fresh ? csv_header() : cut ? "\n" : "");
   }
   void add(RunResult result) {
     const std::lock_guard lock(mutex_);

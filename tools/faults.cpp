@@ -75,6 +75,9 @@ Status show(const std::string& directory, const std::string& file) {
 
 Status replay(const std::string& directory, const std::string& file) {
   VARVE_ASSIGN(const std::string text, read_text(file));
+  if (text.empty()) {  // nothing would be written, and so nothing refused
+    return Error{EBADMSG, fmt::format("{} is empty: give what `varve faults journal` printed", file)};
+  }
   return tell(directory, "replay", text);
 }
 

@@ -378,6 +378,8 @@ def scenario_ends(m):
     equal(work(m.root), [8192, 8192, 3616, "ENOSPC", None], "the write that passes the limit is short, the next fails")
     faults.arm({"model": "dead_device", "path": "victim.bin", "nth": 2, "errno": "ENODEV"})
     equal(work_alone(m), [8192] + ["ENODEV"] * 4, "all calls fail from one on")
+    equal(subprocess.run(["stat", "--cached=never", m.root], stdout=subprocess.DEVNULL).returncode, 0,
+          "the root, through which the control files are reached, still answers")
     faults.arm({"model": "kill_caller", "path": "victim.bin", "nth": 3, "process": "python3"})
     child = subprocess.Popen([mounted.PYTHON, "-c", f"open(r'{m.root}/own', 'w'); import sys; sys.path.insert(0, {os.path.dirname(__file__)!r})\n"
                               f"import faulty, pathlib; faulty.work(pathlib.Path(r'{m.root}'))"])
