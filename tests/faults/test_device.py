@@ -114,7 +114,9 @@ def scenario_power(m):
                 synced[count] = content
         except OSError:
             pass
-        equal(m.process.wait(timeout=30), -signal.SIGKILL, f"power is cut at operation {nth}; {len(synced)} files are synced")
+        # RocksDB with assertions, as Debian builds it, may abort over the failed write before the kill comes.
+        check(m.process.wait(timeout=30) in (-signal.SIGKILL, -signal.SIGABRT),
+              f"power is cut at operation {nth}; {len(synced)} files are synced")
         mounted._live.remove(m)
         m.process = None
         m.start()
