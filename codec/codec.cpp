@@ -210,12 +210,7 @@ Status ArrayCodec::decode_brick_into(uint64_t brick, const CoarseGrid& coarse,
   }
   const Settings& settings = state_->settings;
   const Box part = brick_box(brick);
-  bool inside = box.shape.size() == part.shape.size() && box.origin.size() == part.shape.size();
-  for (size_t axis = 0; axis < part.shape.size() && inside; ++axis) {
-    inside = box.origin[axis] <= part.origin[axis] &&
-             part.origin[axis] + part.shape[axis] <= box.origin[axis] + box.shape[axis];
-  }
-  if (!inside) {
+  if (!contains(box, part)) {
     return Error{EINVAL,
                  fmt::format("brick {} is no part of the box it is to be decoded into; give one around it", brick)};
   }
@@ -225,7 +220,7 @@ Status ArrayCodec::decode_brick_into(uint64_t brick, const CoarseGrid& coarse,
   const std::span<const std::byte> grid(coarse.data.data(), std::max<size_t>(coarse.data.size(), 1) - 1);
   VARVE_TRY(codec::decode_brick(settings, brick, grid, levels, finest, box, out));
   if (coarse.data.back() == std::byte{0}) {
-    for_each_run(part, box, [&](uint64_t first, uint64_t count) {
+    for_each_run(part, box.origin, box.shape, [&](uint64_t first, uint64_t count) {
       to_floats(dtype(), *settings.decimal, out + first * element_size(dtype()), count);
     });
   }

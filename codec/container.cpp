@@ -104,29 +104,6 @@ Bytes write(const EncodedArray& encoded) {
   return out;
 }
 
-/// `box` lies in an array of `shape`.
-bool lies_in(const Box& box, const Extents& shape) {
-  if (box.origin.size() != shape.size() || box.shape.size() != shape.size()) {
-    return false;
-  }
-  for (size_t axis = 0; axis < shape.size(); ++axis) {
-    if (box.origin[axis] > shape[axis] || box.shape[axis] > shape[axis] - box.origin[axis]) {
-      return false;
-    }
-  }
-  return true;
-}
-
-Box intersection(const Box& left, const Box& right) {
-  Box both = left;
-  for (size_t axis = 0; axis < left.shape.size(); ++axis) {
-    both.origin[axis] = std::max(left.origin[axis], right.origin[axis]);
-    both.shape[axis] =
-        std::min(left.origin[axis] + left.shape[axis], right.origin[axis] + right.shape[axis]) - both.origin[axis];
-  }
-  return both;
-}
-
 }  // namespace
 
 Result<Bytes> make_container(const ArraySpec& spec) {
@@ -266,7 +243,7 @@ Status Container::decode_part(uint64_t brick, const CoarseGrid& coarse, uint8_t 
   Bytes wanted(element_count(part.shape) * size);
   copy_box(brick_box.shape, whole.data(), within, size, wanted.data());
   const std::byte* from = wanted.data();
-  for_each_run(part, box, [&](uint64_t first, uint64_t count) {
+  for_each_run(part, box.origin, box.shape, [&](uint64_t first, uint64_t count) {
     std::copy_n(from, count * size, out + first * size);
     from += count * size;
   });
@@ -274,7 +251,7 @@ Status Container::decode_part(uint64_t brick, const CoarseGrid& coarse, uint8_t 
 }
 
 Status Container::decode(const Box& box, uint8_t finest, std::byte* out, const Parallel& parallel) const {
-  if (!lies_in(box, codec_.shape())) {
+  if (!contains({Extents(codec_.shape().size(), 0), codec_.shape()}, box)) {
     return Error{EINVAL, "the box does not lie in the array"};
   }
   if (finest > kCoarseLevel) {

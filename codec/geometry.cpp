@@ -239,29 +239,10 @@ Layout Geometry::layout(const Box& box, const Box& container) const {
 }
 
 void copy_box(const Extents& shape, const std::byte* array, const Box& box, size_t size, std::byte* out) {
-  const size_t rank = shape.size();
-  if (rank == 0 || box.shape == shape) {
-    std::memcpy(out, array, element_count(box.shape) * size);
-    return;
-  }
-  // Runs along the last axis.
-  const uint64_t run = box.shape[rank - 1];
-  Extents index(rank, 0);
-  while (true) {
-    uint64_t at = 0;
-    for (size_t axis = 0; axis < rank; ++axis) {
-      at = at * shape[axis] + box.origin[axis] + index[axis];
-    }
-    std::memcpy(out, array + at * size, run * size);
-    out += run * size;
-    size_t axis = rank - 1;
-    while (axis > 0 && ++index[axis - 1] == box.shape[axis - 1]) {
-      index[--axis] = 0;
-    }
-    if (axis == 0) {
-      return;
-    }
-  }
+  for_each_run(box, Extents(shape.size(), 0), shape, [&](uint64_t first, uint64_t count) {
+    std::memcpy(out, array + first * size, count * size);
+    out += count * size;
+  });
 }
 
 const std::byte* tile_elements(const Geometry& geometry, uint64_t tile, const std::byte* array, size_t size,

@@ -5,7 +5,7 @@
 
 #include <optional>
 
-#include "codec/types.h"
+#include "codec/box.h"
 
 namespace varve::codec {
 
@@ -57,32 +57,6 @@ struct Geometry {
 
 /// Copies the elements of `box` from an array of `shape` in C order; `size`: bytes of an element.
 void copy_box(const Extents& shape, const std::byte* array, const Box& box, size_t size, std::byte* out);
-
-/// Calls f(first, count) for each run of elements of `part` that lie together in a C-order array of `box`, which
-/// contains it; `first`: the run's first element, counted in that array.
-template <typename F>
-void for_each_run(const Box& part, const Box& box, F&& f) {
-  size_t inner = part.shape.size();  // axes from here on lie together
-  uint64_t run = 1;
-  while (inner > 0 && run == element_count({box.shape.begin() + static_cast<ptrdiff_t>(inner), box.shape.end()})) {
-    run *= part.shape[--inner];
-  }
-  Extents at(inner, 0);
-  for (;;) {
-    uint64_t first = 0;
-    for (size_t axis = 0; axis < part.shape.size(); ++axis) {
-      first = first * box.shape[axis] + part.origin[axis] - box.origin[axis] + (axis < inner ? at[axis] : 0);
-    }
-    f(first, run);
-    size_t axis = inner;
-    while (axis > 0 && ++at[axis - 1] == part.shape[axis - 1]) {
-      at[--axis] = 0;
-    }
-    if (axis == 0) {
-      return;
-    }
-  }
-}
 
 /// The elements of a tile of such an array: in place where they lie together, else copied into `memory`.
 const std::byte* tile_elements(const Geometry& geometry, uint64_t tile, const std::byte* array, size_t size,

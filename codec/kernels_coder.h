@@ -401,18 +401,7 @@ void interleave(const T* even, const T* odd, size_t count, T* out) {
     out[0] = even[0];
     return;
   }
-  size_t i = 0;
-  for (; i + 2 * kCount <= count; i += 2 * kCount) {
-    V a;
-    V b;
-    std::memcpy(&a, even + i / 2, sizeof a);
-    std::memcpy(&b, odd + i / 2, sizeof b);
-    const V low = zip_low(a, b, kSequence);
-    const V high = zip_high(a, b, kSequence);
-    std::memcpy(out + i, &low, sizeof low);
-    std::memcpy(out + i + kCount, &high, sizeof high);
-  }
-  if (i < count) {
+  for (size_t i = 0; i < count; i += 2 * kCount) {
     V a;
     V b;
     std::memcpy(&a, even + i / 2, sizeof a);
@@ -420,8 +409,13 @@ void interleave(const T* even, const T* odd, size_t count, T* out) {
     const V low = zip_low(a, b, kSequence);
     const V high = zip_high(a, b, kSequence);
     const size_t left = count - i;
-    store_first(out + i, low, left < kCount ? left : kCount);
-    store_first(out + i + kCount, high, left < kCount ? 0 : left - kCount);
+    if (left >= 2 * kCount) {
+      std::memcpy(out + i, &low, sizeof low);
+      std::memcpy(out + i + kCount, &high, sizeof high);
+    } else {
+      store_first(out + i, low, left < kCount ? left : kCount);
+      store_first(out + i + kCount, high, left < kCount ? 0 : left - kCount);
+    }
   }
 }
 

@@ -85,17 +85,6 @@ std::vector<Box> boxes_of_run(const Extents& shape, uint64_t begin, uint64_t end
   return boxes;
 }
 
-Box intersection(const Box& a, const Box& b) {
-  Box result{a.origin, a.shape};
-  for (size_t i = 0; i < a.origin.size(); ++i) {
-    const uint64_t begin = std::max(a.origin[i], b.origin[i]);
-    const uint64_t end = std::min(a.origin[i] + a.shape[i], b.origin[i] + b.shape[i]);
-    result.origin[i] = begin;
-    result.shape[i] = end > begin ? end - begin : 0;
-  }
-  return result;
-}
-
 const ChunkPlace* find_chunk(const ArrayRegion& region, uint64_t chunk) {
   const auto place = std::lower_bound(region.chunks.begin(), region.chunks.end(), chunk,
                                       [](const ChunkPlace& p, uint64_t value) { return p.chunk < value; });

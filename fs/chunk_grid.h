@@ -4,7 +4,7 @@
 #include <functional>
 #include <vector>
 
-#include "codec/types.h"
+#include "codec/box.h"
 #include "fs/formats/recogniser.h"
 
 namespace varve::fs {
@@ -28,9 +28,6 @@ class ChunkGeometry {
 
 /// Splits the run [begin, end) of C-order elements of `shape` into boxes, at most 2 * rank - 1 of them, ascending.
 std::vector<codec::Box> boxes_of_run(const codec::Extents& shape, uint64_t begin, uint64_t end);
-
-/// The common part; an empty shape component (0) when there is none.
-codec::Box intersection(const codec::Box& a, const codec::Box& b);
 
 /// The place of a chunk, or null when the file does not store it.
 const ChunkPlace* find_chunk(const ArrayRegion& region, uint64_t chunk);

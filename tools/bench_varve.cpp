@@ -27,7 +27,7 @@ const std::byte* in_one_piece(const Field& field, const Box& box) {
   if (field.shape.empty()) {
     return field.data.data();
   }
-  fs::for_each_run(box, origin, field.shape, [&](uint64_t offset, uint64_t) {
+  codec::for_each_run(box, origin, field.shape, [&](uint64_t offset, uint64_t) {
     first = runs == 0 ? offset : first;
     ++runs;
   });
@@ -37,7 +37,7 @@ const std::byte* in_one_piece(const Field& field, const Box& box) {
 void gather(const Field& field, const Box& box, std::byte* out) {
   const size_t element = element_size(field.dtype);
   const codec::Extents origin(field.shape.size(), 0);
-  fs::for_each_run(box, origin, field.shape, [&](uint64_t offset, uint64_t run) {
+  codec::for_each_run(box, origin, field.shape, [&](uint64_t offset, uint64_t run) {
     std::memcpy(out, field.data.data() + offset * element, run * element);
     out += run * element;
   });

@@ -23,17 +23,23 @@ def sample(path):
         file.create_dataset("line", data=np.sin(np.arange(300) / 20), track_times=False)
 
 
+def sealed_sample(m):
+    """The sample on the plain disk, and a copy of it that is sealed under a bound."""
+    original, copy = m.plain / "a.h5", m.root / "a.h5"
+    sample(original)
+    m.bound("rel:1e-3")
+    copy.write_bytes(original.read_bytes())
+    run(BINARY, "sync", m.root)
+    return original, copy
+
+
 def preview(*arguments, status=0):
     return run(BINARY, "preview", *arguments, status=status)
 
 
 def scenario_preview(m):
     """Each 2^K-th point, exactly as the file reads; pictures are pictures; slices; the error beside it."""
-    original, copy = m.plain / "a.h5", m.root / "a.h5"
-    sample(original)
-    m.bound("rel:1e-3")
-    copy.write_bytes(original.read_bytes())
-    run(BINARY, "sync", m.root)
+    original, copy = sealed_sample(m)
     out = m.plain / "out.npy"
     with h5py.File(copy) as file, h5py.File(original) as before:
         for name in ("field", "g/chunked", "line"):
@@ -73,11 +79,7 @@ def scenario_preview(m):
 
 def scenario_quality(m):
     """Figures against NumPy's; a page; a file that is equal."""
-    original, copy = m.plain / "a.h5", m.root / "a.h5"
-    sample(original)
-    m.bound("rel:1e-3")
-    copy.write_bytes(original.read_bytes())
-    run(BINARY, "sync", m.root)
+    original, copy = sealed_sample(m)
     page = m.plain / "q.html"
     report = json.loads(run(BINARY, "quality", original, copy, "--json", "--html", page).stdout)
     found = {array["name"]: array for array in report["arrays"]}
