@@ -51,10 +51,10 @@ def scenario_hdf5_tools(m):
     run("h5diff", m.plain / "a.h5", m.root / "repacked.h5")
 
 
-def dump_of(name, folder, timeout=5):
-    """What ncdump says; None where it fails or takes long (files with dimensions of 2^31)."""
+def dump_of(name, folder, timeout=5, fill=85):
+    """What ncdump says, with `fill` in its fresh memory; None where it fails or takes long (dimensions of 2^31)."""
     try:
-        dump = run("ncdump", name, cwd=folder, status=None, timeout=timeout)
+        dump = run("ncdump", name, cwd=folder, status=None, timeout=timeout, env={"MALLOC_PERTURB_": str(fill)})
     except subprocess.TimeoutExpired:
         return None
     return dump.stdout if dump.returncode == 0 else None
@@ -80,7 +80,8 @@ def scenario_data_repacked(m):
                 equal(*done, f"h5diff after h5repack of {name}")
                 counts["h5repack"] += 1
         dump = dump_of(name, m.plain)
-        if dump is not None and dump_of(name, m.plain) == dump:
+        # Of strings without an end, ncdump prints what its memory happened to hold: such files tell nothing.
+        if dump is not None and all(dump_of(name, m.plain, fill=fill) == dump for fill in (170, 3)):
             if dump_of(name, m.root, 120) != dump:
                 raise mounted.Failure(f"ncdump {name} says something else in the mount")
             counts["ncdump"] += 1
