@@ -83,6 +83,23 @@ Result<std::unique_ptr<StoreLock>> StoreLock::take(const std::string& store, boo
   return lock;
 }
 
+std::optional<int> StoreLock::writer(const std::string& store) {
+  const std::string path = store + "/LOCK";
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) {
+    return std::nullopt;
+  }
+  const bool held = ::flock(descriptor, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  ::close(descriptor);
+  if (!held) {
+    return std::nullopt;
+  }
+  const std::string text = first_line(path);
+  int pid = 0;
+  std::from_chars(text.data(), text.data() + text.size(), pid);
+  return pid;
+}
+
 StoreLock::~StoreLock() { ::close(descriptor_); }
 
 Status check_version(uint64_t version, const std::string& where) {

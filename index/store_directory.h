@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "codec/result.h"
@@ -16,6 +17,8 @@ class StoreLock {
  public:
   /// EBUSY with the process's id and name if another has the store open. `shared`: several readers, no writer.
   static Result<std::unique_ptr<StoreLock>> take(const std::string& store, bool shared);
+  /// The process that has the store open for writing; 0: its number is not known; nothing: none has, as far as we see.
+  static std::optional<int> writer(const std::string& store);
   ~StoreLock();
   StoreLock(const StoreLock&) = delete;
   StoreLock& operator=(const StoreLock&) = delete;

@@ -157,6 +157,37 @@ def scenario_busy(m):
     equal((m.root / "open").read_text(), "xy", "the mount lives")
 
 
+def scenario_dead_mount(m):
+    """umount of a mount that answers nothing: back only when the store is free, or with an error once its time is up."""
+    (m.root / "f").write_bytes(b"f" * 100_000)
+    m.process.send_signal(signal.SIGSTOP)
+    done = run(mounted.BINARY, "umount", "--timeout", "1", m.root, status=2, timeout=60)
+    check(str(m.process.pid) in done.stderr and str(m.store) in done.stderr, f"while the daemon hangs: {done.stderr.strip()}")
+    check(not os.path.ismount(m.root), "though the mount is off")
+    m.process.send_signal(signal.SIGCONT)
+    equal(m.process.wait(timeout=60), 0, "the daemon goes on and ends")
+    m.start()
+    m.process.send_signal(signal.SIGSTOP)
+    with subprocess.Popen(["sh", "-c", f"sleep 3; kill -CONT {m.process.pid}"]) as waker:
+        start = time.monotonic()
+        run(mounted.BINARY, "umount", m.root, timeout=60)
+        check(time.monotonic() - start > 2, "umount waits for a daemon that hangs a while")
+        waker.wait()
+    done = run(mounted.BINARY, "mount", m.store, m.root, status=0, timeout=60)
+    run(mounted.BINARY, "umount", m.root)
+    m.process.wait()
+    m.start()
+    other = m.folder / "other"
+    other.mkdir()
+    m.kill()
+    run(mounted.BINARY, "mount", m.store, other)
+    run(mounted.BINARY, "umount", m.root, timeout=30)
+    check(not os.path.ismount(m.root), "a dead mount goes at once, though its store is in use elsewhere")
+    equal((other / "f").read_bytes(), b"f" * 100_000, "where it serves on")
+    run(mounted.BINARY, "umount", other)
+    m.start()
+
+
 def scenario_bad_mounts(m):
     """Mounts that cannot be: clear messages, no traces."""
     cases = {
