@@ -130,8 +130,9 @@ class BitWriter {
     count_ %= 8;
   }
   /// For each code, its bits below the two highest; codes are at least 2. Returns how many bits that were.
-  uint64_t put_below_second(std::span<const uint64_t> codes) {
-    reserve(codes.size() * 64);
+  template <typename Code>
+  uint64_t put_below_second(std::span<const Code> codes) {
+    reserve(codes.size() * 8 * sizeof(Code));
     std::byte* to = bytes_.data() + size_;
     uint64_t held = held_;
     unsigned count = count_;
@@ -144,9 +145,18 @@ class BitWriter {
       held >>= count / 8 * 8;
       count %= 8;
     };
-    for (const uint64_t code : codes) {
-      const unsigned bits = 62 - static_cast<unsigned>(std::countl_zero(code | 2));
-      const uint64_t value = code & ((uint64_t{1} << bits) - 1);
+    const auto bits_of = [](uint64_t code) { return 62 - static_cast<unsigned>(std::countl_zero(code | 2)); };
+    const auto value_of = [](uint64_t code, unsigned bits) { return code & ((uint64_t{1} << bits) - 1); };
+    for (size_t i = 0; i < codes.size(); ++i) {
+      unsigned bits = bits_of(codes[i]);
+      uint64_t value = value_of(codes[i], bits);
+      if (i + 1 < codes.size()) {  // each put waits for the one before: two codes at once where they fit
+        const unsigned more = bits_of(codes[i + 1]);
+        if (bits + more <= 56) {
+          value |= value_of(codes[++i], more) << bits;
+          bits += more;
+        }
+      }
       if (bits <= 56) {
         put_some(value, bits);
       } else {

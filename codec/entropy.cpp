@@ -5,12 +5,18 @@
 namespace varve::codec {
 
 void FrequencyTable::finish() {
-  codable_below =
-      static_cast<unsigned>(std::find(frequency.begin() + kTokenZero, frequency.end(), 0) - frequency.begin());
   unsigned sum = 0;
+  unsigned run = 0;
+  unsigned longest = 0;
   for (unsigned token = 0; token < kTokens; ++token) {
     start[token] = static_cast<uint16_t>(sum);
     sum += frequency[token];
+    run = frequency[token] > 0 ? run + 1 : 0;
+    if (run > longest) {
+      longest = run;
+      codable_first = static_cast<uint8_t>(token + 1 - run);
+      codable_last = static_cast<uint8_t>(token);
+    }
   }
 }
 
@@ -43,13 +49,14 @@ void TableSet::finish() {
   }
 }
 
-std::array<uint8_t, kClassContexts> TableSet::largest_codes(unsigned context_base) const {
-  std::array<uint8_t, kClassContexts> largest{};
+TokenRuns TableSet::codable_runs(unsigned context_base) const {
+  TokenRuns runs{};
   for (unsigned k = 0; k < kClassContexts && context_base + k < kContexts; ++k) {
-    const unsigned limit = table(context_base + k).codable_below;
-    largest.at(k) = static_cast<uint8_t>(std::max(limit, kTokenZero + 1) - 1 - kTokenZero);
+    const FrequencyTable& one = table(context_base + k);
+    runs.first[k] = one.codable_first;
+    runs.span[k] = static_cast<uint8_t>(one.codable_last - one.codable_first);
   }
-  return largest;
+  return runs;
 }
 
 RansTables TableSet::look_up(unsigned context_base) const {

@@ -26,7 +26,8 @@ inline constexpr unsigned kMaxTables = 96;
 struct FrequencyTable {
   std::array<uint16_t, kTokens> frequency{};
   std::array<uint16_t, kTokens> start{};
-  unsigned codable_below = 0;     ///< the first token from kTokenZero on that cannot be coded
+  uint8_t codable_first = 0;  ///< of the longest run of tokens that can be coded
+  uint8_t codable_last = 0;
   unsigned implied = kTokenZero;  ///< the token whose frequency is what the others leave
   void finish();
 };
@@ -44,8 +45,8 @@ class TableSet {
   bool empty() const { return tables_.empty(); }
   size_t size() const { return tables_.size(); }
   const FrequencyTable& table(unsigned context) const { return tables_[table_of_[context]]; }
-  /// By context of a segment: up to here, every token from kTokenZero on can be coded; less kTokenZero.
-  std::array<uint8_t, kClassContexts> largest_codes(unsigned context_base) const;
+  /// By context of a segment.
+  TokenRuns codable_runs(unsigned context_base) const;
   /// Bits that the histogram's tokens take in these tables, without raw bits and lists.
   double bits(const Histogram& histogram) const;
   /// What the coder looks up for a segment.

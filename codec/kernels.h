@@ -98,7 +98,7 @@ struct EncodeJob : ClassJob<T> {
   uint8_t* tokens = nullptr;  ///< of all points in order, and slack
   uint32_t* exact = nullptr;  ///< numbers of the points whose token is kTokenExact
   size_t exact_count = 0;
-  uint64_t* wide = nullptr;  ///< codes of the points whose token is wide
+  BitsOf<T>* wide = nullptr;  ///< codes of the points whose token is wide; room for a vector more
   size_t wide_count = 0;
 };
 
@@ -155,6 +155,12 @@ struct TypedKernels {
                    Extremes<T>& out);
 };
 
+/// By context: the tokens from `first` on, `span` of them after it.
+struct TokenRuns {
+  std::array<uint8_t, 16> first;
+  std::array<uint8_t, 16> span;
+};
+
 /// What the rANS coder looks up. A context k of a segment has table base[k].
 struct RansTables {
   const uint32_t* encode;  ///< [table * 256 + token]: frequency | start << 16
@@ -181,9 +187,9 @@ struct Kernels {
   bool (*any_outside)(const uint8_t* bytes, size_t count, uint8_t low, uint8_t high);
   /// Numbers of the bytes that are, in order; `places` has room for `count`. Returns how many.
   size_t (*find_outside)(const uint8_t* bytes, size_t count, uint8_t low, uint8_t high, uint32_t* places);
-  /// Whether some token less kTokenZero, as a byte, is above limits[its context]; 16 limits.
-  bool (*any_beyond)(const uint8_t* tokens, const uint8_t* contexts, const uint8_t* limits, size_t count);
-  /// Likewise.
+  /// Whether some token is outside the run of its context.
+  bool (*any_beyond)(const uint8_t* tokens, const uint8_t* contexts, const TokenRuns& runs, size_t count);
+  /// out = even[0], odd[0], even[1], ...: `count` bytes.
   void (*interleave8)(const uint8_t* even, const uint8_t* odd, size_t count, uint8_t* out);
   /// Encodes a segment from its end on; words go before `words_end`; returns where they begin. `lanes`: a power of two,
   /// at most 64.

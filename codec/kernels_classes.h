@@ -34,12 +34,26 @@ inline void put_lists(EncodeJob<T>& job, UVec<T> u, uint32_t exact, uint32_t wid
     job.exact[job.exact_count++] = static_cast<uint32_t>(position) + static_cast<uint32_t>(__builtin_ctz(exact));
   }
   if (wide != 0) {
-    alignas(64) typename Lanes<T>::Unsigned held[kLanes<T>];  // NOLINT(modernize-avoid-c-arrays)
-    std::memcpy(held, &u, sizeof held);
-    for (size_t i = 0; i < kLanes<T>; ++i) {
-      job.wide[job.wide_count] = held[i];
-      job.wide_count += wide >> i & 1U;
+    BitsOf<T>* const to = job.wide + job.wide_count;
+    job.wide_count += static_cast<size_t>(__builtin_popcount(wide));
+#if VARVE_VECTOR_BYTES == 64
+    if constexpr (sizeof(T) == 4) {
+      u = reinterpret_cast<UVec<T>>(
+          _mm512_maskz_compress_epi32(static_cast<__mmask16>(wide), reinterpret_cast<__m512i>(u)));
+    } else {
+      u = reinterpret_cast<UVec<T>>(
+          _mm512_maskz_compress_epi64(static_cast<__mmask8>(wide), reinterpret_cast<__m512i>(u)));
     }
+    std::memcpy(to, &u, sizeof u);
+#else
+    alignas(64) BitsOf<T> held[kLanes<T>];  // NOLINT(modernize-avoid-c-arrays)
+    std::memcpy(held, &u, sizeof held);
+    size_t at = 0;
+    for (size_t i = 0; i < kLanes<T>; ++i) {
+      to[at] = held[i];
+      at += wide >> i & 1U;
+    }
+#endif
   }
 }
 

@@ -12,17 +12,21 @@ namespace varve::codec {
 namespace {
 
 /// Whether a token cannot be coded: see Kernels.
-bool any_beyond(const uint8_t* tokens, const uint8_t* contexts, const uint8_t* limits, size_t count) {
+bool any_beyond(const uint8_t* tokens, const uint8_t* contexts, const TokenRuns& runs, size_t count) {
   size_t i = 0;
 #if VARVE_VECTOR_BYTES >= 32
-  const __m256i limit = _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(limits)));
+  const auto of_contexts = [](const std::array<uint8_t, 16>& bytes) {
+    return _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes.data())));
+  };
+  const __m256i first = of_contexts(runs.first);
+  const __m256i span = of_contexts(runs.span);
   __m256i below = _mm256_set1_epi8(-1);
   for (; i + 32 <= count; i += 32) {
     const __m256i token = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(tokens + i));
     const __m256i context = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(contexts + i));
-    const __m256i last = _mm256_shuffle_epi8(limit, context);
-    const __m256i code = _mm256_sub_epi8(token, _mm256_set1_epi8(kTokenZero));
-    below = _mm256_and_si256(below, _mm256_cmpeq_epi8(_mm256_min_epu8(code, last), code));
+    const __m256i last = _mm256_shuffle_epi8(span, context);
+    const __m256i place = _mm256_sub_epi8(token, _mm256_shuffle_epi8(first, context));
+    below = _mm256_and_si256(below, _mm256_cmpeq_epi8(_mm256_min_epu8(place, last), place));
   }
   if (_mm256_movemask_epi8(below) != -1) {
     return true;
@@ -30,7 +34,7 @@ bool any_beyond(const uint8_t* tokens, const uint8_t* contexts, const uint8_t* l
 #endif
   bool any = false;
   for (; i < count; ++i) {
-    any |= static_cast<uint8_t>(tokens[i] - kTokenZero) > limits[contexts[i]];
+    any |= static_cast<uint8_t>(tokens[i] - runs.first[contexts[i]]) > runs.span[contexts[i]];
   }
   return any;
 }

@@ -138,8 +138,6 @@ void Emitter::add_class(unsigned context_base, uint8_t* tokens, uint8_t* context
   }
 }
 
-void Emitter::add_wide(const uint64_t* codes, size_t count) { raw_bits_ += raw_.put_below_second({codes, count}); }
-
 void Emitter::count_into(Histogram& histogram) const {
   // Neighbours mostly fall into one counter, and counting twice in a row waits for the first: the odd ones have their
   // own, where there are enough points to be worth it.
@@ -175,20 +173,18 @@ void Emitter::escape(const TableSet& tables) {
     uint8_t* tokens = tokens_.data() + at;
     const uint8_t* contexts = contexts_.data() + at;
     at += segment.count;
-    const auto limits = tables.largest_codes(segment.context_base);
-    if (!kernels().any_beyond(tokens, contexts, limits.data(), segment.count)) {
+    const TokenRuns runs = tables.codable_runs(segment.context_base);
+    if (!kernels().any_beyond(tokens, contexts, runs, segment.count)) {
       continue;
     }
     const RansTables look_up = tables.look_up(segment.context_base);
-    const auto missing = [&](size_t i) { return look_up.encode[look_up.base[contexts[i]] << 8 | tokens[i]] == 0; };
     for (size_t begin = 0; begin < segment.count; begin += kGroup) {
       const size_t end = std::min(segment.count, begin + kGroup);
-      unsigned any = 0;
-      for (size_t i = begin; i < end; ++i) {
-        any |= missing(i) ? 1U : 0U;
+      if (!kernels().any_beyond(tokens + begin, contexts + begin, runs, end - begin)) {
+        continue;
       }
-      for (size_t i = begin; i < end && any != 0; ++i) {
-        if (missing(i)) {
+      for (size_t i = begin; i < end; ++i) {
+        if (look_up.encode[look_up.base[contexts[i]] << 8 | tokens[i]] == 0) {
           escapes_.push_back(static_cast<std::byte>(tokens[i]));
           tokens[i] = kTokenEscape;
         }

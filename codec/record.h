@@ -35,7 +35,10 @@ class Emitter {
   void add_class(unsigned context_base, uint8_t* tokens, uint8_t* contexts, size_t count);
   void add_anchors(const uint8_t* tokens, size_t count);
   /// The raw bits of wide codes, in order.
-  void add_wide(const uint64_t* codes, size_t count);
+  template <typename Code>
+  void add_wide(const Code* codes, size_t count) {
+    raw_bits_ += raw_.put_below_second(std::span(codes, count));
+  }
   void exact(const std::byte* element, size_t size) { exact_.insert(exact_.end(), element, element + size); }
   /// `index`: in the array's table of special values, or kUnlistedSpecial (then exact() too).
   void special(uint8_t index) {

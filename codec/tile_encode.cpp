@@ -62,7 +62,7 @@ struct Workspace {
   Buffer<uint8_t> tokens;
   Buffer<uint8_t> contexts;
   Buffer<uint32_t> exact;
-  Buffer<uint64_t> wide;
+  Buffer<BitsOf<W>> wide;
   Buffer<uint8_t> marks;
   Bytes coarse;
   std::vector<uint8_t> coarse_activity;
