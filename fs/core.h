@@ -151,6 +151,7 @@ class Core final : public FileSystem {
   std::optional<Twin> find_twin(const SealJob& job);
   Status put_content(index::Batch& batch, Node& node, const std::shared_ptr<const Sealed>& sealed, uint64_t stored);
   void finish_seals();
+  std::vector<std::string> unsealed_files();
 
   // attributes.cpp
   Attributes attributes_of(Node& node);

@@ -240,7 +240,8 @@ Status Core::flush(const Caller&, uint64_t handle) {
     open.descriptor_closed = true;
     ++node.closing_writers;
   }
-  return std::exchange(node.write_error, Status());
+  // Programs that read have written nothing that could be lost; whoever writes, or asks by fsync, is told.
+  return open.writable ? std::exchange(node.write_error, Status()) : Status();
 }
 
 void Core::release(uint64_t handle) {
@@ -325,6 +326,8 @@ Status Core::clear_content(Node& node) {
     node.staging.reset();
   }
   node.staging_noted = node.staging_synced = false;
+  node.failed_seals = 0;
+  node.write_error = {};  // what could not be sealed is gone
   ++node.version;
   return {};
 }

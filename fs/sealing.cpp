@@ -280,4 +280,24 @@ void Core::finish_seals() {
   pending_done_.wait(lock, [this] { return seals_in_flight_ == 0; });
 }
 
+/// Names of files whose seal failed, in order.
+std::vector<std::string> Core::unsealed_files() {
+  std::vector<NodePointer> nodes;
+  {
+    const std::lock_guard lock(pending_mutex_);
+    for (const auto& [number, node] : pending_) {
+      nodes.push_back(node);
+    }
+  }
+  std::vector<std::string> names;
+  for (const NodePointer& node : nodes) {
+    const NodeLock lock(node->mutex);
+    if (node->staging && node->failed_seals > 0 && node->inode.links > 0) {
+      names.push_back(node->name);
+    }
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
 }  // namespace varve::fs

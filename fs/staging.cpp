@@ -26,7 +26,8 @@ Status Staging::spill() {
   if (file_) {
     return {};
   }
-  VARVE_ASSIGN(auto file, device_.open(path(), index::Device::Mode::create));
+  VARVE_ASSIGN(auto opened, device_.open(path(), index::Device::Mode::create));
+  auto file = std::make_unique<CheckedFile>(std::move(opened), path(), 0);
   if (!memory_.empty()) {
     VARVE_TRY(file->write(0, memory_));
   }
@@ -51,10 +52,11 @@ Status Staging::write(uint64_t offset, std::span<const std::byte> data) {
 }
 
 Status Staging::read(uint64_t offset, std::span<std::byte> out) {
-  size_t got = 0;
   if (file_) {
-    VARVE_ASSIGN(got, file_->read(offset, out));
-  } else if (offset < memory_.size()) {
+    return file_->read(offset, out);
+  }
+  size_t got = 0;
+  if (offset < memory_.size()) {
     got = std::min<uint64_t>(out.size(), memory_.size() - offset);
     std::memcpy(out.data(), memory_.data() + offset, got);
   }
@@ -149,9 +151,10 @@ Result<std::unique_ptr<Staging>> Staging::restore(index::Device& device, const s
     return Error{EIO, "the note about a file's staged data is malformed"};
   }
   if (in_file) {
-    VARVE_ASSIGN(staging->file_, device.open(staging->path(), index::Device::Mode::write));
+    VARVE_ASSIGN(auto opened, device.open(staging->path(), index::Device::Mode::write));
+    VARVE_ASSIGN(const uint64_t on_disk, opened->size());
+    staging->file_ = std::make_unique<CheckedFile>(std::move(opened), staging->path(), on_disk);
     staging->name_synced_ = true;
-    VARVE_ASSIGN(const uint64_t on_disk, staging->file_->size());
     if (base == 0) {
       // Nothing shows through from below, so writes after the last sync may stay.
       staging->size_ = on_disk;

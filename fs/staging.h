@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 
+#include "fs/checked_file.h"
 #include "fs/intervals.h"
 #include "index/device.h"
 #include "index/schema.h"
@@ -54,7 +55,7 @@ class Staging {
   /// Ranges that were written (or punched) over the base.
   const IntervalSet& dirty() const { return dirty_; }
   Result<uint64_t> allocated();
-  /// As DeviceFile::seek, over the staged bytes alone.
+  /// As CheckedFile::seek, over the staged bytes alone.
   Result<uint64_t> seek(uint64_t offset, bool data);
   uint64_t id() const { return id_; }
 
@@ -70,7 +71,7 @@ class Staging {
   uint64_t size_ = 0;
   IntervalSet dirty_;
   std::vector<std::byte> memory_;
-  std::unique_ptr<index::DeviceFile> file_;
+  std::unique_ptr<CheckedFile> file_;
   bool name_synced_ = false;
 };
 

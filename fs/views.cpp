@@ -2,6 +2,7 @@
 // describes PATH in JSON. The views of files themselves are in view_trees.cpp.
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -153,7 +154,13 @@ Result<OpenFile> Core::open_view(const Caller&, InodeNumber inode, int flags) {
     handle->content = fmt::format("{}\n", ::getpid());
   } else if (inode == fixed_inode(Fixed::sync)) {
     finish_seals();
-    handle->content = "ok\n";
+    const auto unsealed = unsealed_files();
+    handle->content = unsealed.empty() ? "ok\n"
+                                       : fmt::format(
+                                             "{} could not be sealed and stay as they were written; the "
+                                             "mount's log says why: {}\n",
+                                             unsealed.size() == 1 ? "1 file" : fmt::format("{} files", unsealed.size()),
+                                             fmt::join(unsealed, ", "));
   } else if (inode == fixed_inode(Fixed::counters)) {
     handle->content = describe_reads();
   } else if (control) {

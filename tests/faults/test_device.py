@@ -12,9 +12,17 @@ PIECE = 16_384
 SIZE = 3 << 20
 
 
+def piece(descriptor, at):
+    """A piece of a file, however many reads it takes: one that meets a bad page ends before it."""
+    found = b""
+    while len(found) < PIECE and (part := os.pread(descriptor, PIECE - len(found), at + len(found))):
+        found += part
+    return found
+
+
 def pieces(path):
     with open(path, "rb", buffering=0) as file:
-        return [attempt(lambda: os.pread(file.fileno(), PIECE, at)) for at in range(0, os.path.getsize(path), PIECE)]
+        return [attempt(lambda: piece(file.fileno(), at)) for at in range(0, os.path.getsize(path), PIECE)]
 
 
 def judged(path, content):
@@ -53,6 +61,32 @@ def scenario_packs(m):
         check(right > bad, "most of the file is whole")
         equal((m.root / "other").read_bytes(), other, "another file is whole")
         os.unlink(m.root / model)
+
+
+def scenario_staging(m):
+    """Whatever a write to staging suffers: the program or varve sync is told, no byte is wrong, and rewriting the file mends it."""
+    faults = Faults(m)
+    other = noise("other", 500_000)
+    (m.root / "other").write_bytes(other)
+    models = {
+        "bit_flip": {}, "byte_corrupt": {"count": 8}, "zero_block": {}, "shorn_write": {}, "torn_write": {},
+        "dropped_write": {}, "misdirected_write": {"distance": 40_960}, "stuck_page": {"rest": "fill"},
+    }
+    for number, (model, more) in enumerate(models.items()):
+        content = noise(model, SIZE)
+        faults.arm(device(model, kind="staging", nth=2, **more))
+        told = attempt(lambda: (m.root / model).write_bytes(content))
+        done = run(mounted.BINARY, "sync", m.root, status=None)
+        entries = faults.journal()
+        faults.disarm()
+        right, bad = judged(m.root / model, content)
+        check(entries and all(entry["path"].startswith("staging/") for entry in entries), f"{model}: hit staging")
+        check(bad > 0 and right > bad, f"{model}: {bad} pieces give EIO, {right} are right")
+        check(told == "EIO" or (done.returncode == 2 and model in done.stderr), f"{model}: {told} {done.stderr.strip()}")
+        equal((m.root / "other").read_bytes(), other, "another file is whole")
+        (m.root / model).write_bytes(content)
+        run(mounted.BINARY, "sync", m.root)
+        equal((m.root / model).read_bytes(), content, f"{model}: written again, it is whole")
 
 
 def scenario_reads(m):
