@@ -52,12 +52,12 @@ class Decoder {
     return plane;
   }
 
-  /// The levels of a brick; afterwards rows() gives its elements.
+  /// The elements of a brick from level `last` (at most 2) up; `layout`: of its points of these levels.
   Status brick(const Plane<W>& window, const std::array<std::optional<std::span<const std::byte>>, 3>& levels,
-               uint8_t finest, const Layout& layout, std::byte* out) {
+               uint8_t finest, uint8_t last, const Layout& layout, std::byte* out) {
     grid_ = dims_;
     brick_ = true;
-    BrickOp op{*this, levels, finest, layout, out, {}};
+    BrickOp op{*this, levels, finest, last, layout, out, {}};
     walk_brick<W>(dims_, window, coding_, work_.levels, op);
     return op.status;
   }
@@ -109,16 +109,16 @@ class Decoder {
   struct BrickOp {
     Decoder& self;
     const std::array<std::optional<std::span<const std::byte>>, 3>& levels;
-    uint8_t finest;
+    uint8_t finest, last;
     const Layout& layout;
     std::byte* out;
     Status status;
     bool level(Level<W>& step, unsigned level) {
       status = self.brick_level(step, level, levels.at(level), level < finest);
-      if (status.ok() && level == 0) {
-        self.write_out(step, layout, out, finest);
+      if (status.ok() && level == last) {
+        self.write_out(step, layout, out, static_cast<uint8_t>(finest - last));
       }
-      return status.ok();
+      return status.ok() && level > last;
     }
   };
 
@@ -316,16 +316,17 @@ class Decoder {
     return ((i * grid_.n[0] + gz) * grid_.n[1] + gy) * grid_.n[2] + gx;
   }
 
-  /// Writes all elements of a brick from the classes of its level 0, but for patches.
+  /// Writes the elements of a level's points and all coarser ones' from its classes, but for patches. `finest`: the
+  /// finest level that was read, counted from this one.
   void write_out(const Level<W>& step, const Layout& layout, std::byte* out, uint8_t finest) {
     const size_t between = (size_t{1} << std::min(finest, kCoarseLevel)) - 1;  // bits of points below
     const Kernels& set = kernels();
-    const size_t m = dims_.n[2];
+    const size_t m = layout.dims.n[2];
     const bool in_place =
         kIsReal<W> && !coding_.mapped && layout.stride[2] == 1 && reinterpret_cast<uintptr_t>(out) % alignof(W) == 0;
     W* row = work_.row.reserve(m + kSlackBytes);
     const bool any_special = step.any_special();
-    for_each_row(dims_, [&](size_t item, size_t z, size_t y) {
+    for_each_row(layout.dims, [&](size_t item, size_t z, size_t y) {
       const unsigned c = static_cast<unsigned>((z & 1U) << 2 | (y & 1U) << 1);
       const Plane<W>& even = step.plane(c);
       const Plane<W>& odd = step.plane(c | 1U);
@@ -393,6 +394,19 @@ void apply(const Patch& patch, const Layout& layout, size_t size, std::byte* out
   std::memcpy(
       out + (layout.batch_offset[item] + z * layout.stride[0] + y * layout.stride[1] + x * layout.stride[2]) * size,
       &patch.bits, size);
+}
+
+/// The number of a point of a grid, which has one, among each 2^shift-th of them.
+uint64_t thinned(uint64_t index, const Dims& grid, unsigned shift) {
+  if (shift == 0) {
+    return index;
+  }
+  const auto& n = grid.n;
+  const Dims few = coarsen(grid, shift);
+  const uint64_t x = index % n[2] >> shift;
+  const uint64_t y = index / n[2] % n[1] >> shift;
+  const uint64_t z = index / n[2] / n[1] % n[0] >> shift;
+  return ((index / n[2] / n[1] / n[0] * few.n[0] + z) * few.n[1] + y) * few.n[2] + x;
 }
 
 /// Those of a tile's coarse grid that lie in a brick, counted in the brick's own points.
@@ -519,15 +533,17 @@ Result<CoarseGrid> decode_coarse(const Settings& settings, uint64_t tile, std::s
 }
 
 Status decode_brick(const Settings& settings, uint64_t brick, std::span<const std::byte> coarse,
-                    const std::array<std::optional<std::span<const std::byte>>, 3>& levels, uint8_t finest,
-                    const Box& into, std::byte* out) {
+                    const std::array<std::optional<std::span<const std::byte>>, 3>& levels, const BrickTarget& target,
+                    std::byte* out) {
   const Geometry& geometry = settings.geometry;
   const Box box = geometry.brick_box(brick);
   const Box tile = geometry.tile_box(geometry.tile_of(brick));
   const Dims grid = coarsen(geometry.dims_of(tile), geometry.coarse_shift);
-  const Layout layout = geometry.layout(box, into);
+  const Dims dims = geometry.dims_of(box);
+  const Layout layout = geometry.layout(target.part, target.into);
   const auto origin = coarse_origin(geometry, box, tile);
   const size_t size = element_size(settings.dtype);
+  const unsigned last = std::min<unsigned>(target.last, geometry.coarse_shift);
   return with_work_type(settings, [&](auto zero) -> Status {
     using W = decltype(zero);
     const GridParts parts{grid.count(), sizeof(W), !settings.specials.empty()};
@@ -536,24 +552,28 @@ Status decode_brick(const Settings& settings, uint64_t brick, std::span<const st
                                         coarse.size(), brick, parts.patches())};
     }
     const CoarsePoints<W> points = parts.of<W>(coarse.data(), grid);
-    const auto patch = [&](const Patch& one) { apply(one, layout, size, out); };
-    Decoder<W> decoder(settings, layout.dims);
+    const auto patch = [&](Patch one) {
+      one.index = thinned(one.index, dims, last);
+      apply(one, layout, size, out);
+    };
+    Decoder<W> decoder(settings, dims);
     const Plane<W> window =
-        coarse_window<W>(points, origin, coarsen(layout.dims, geometry.coarse_shift), Decoder<W>::memory());
+        coarse_window<W>(points, origin, coarsen(dims, geometry.coarse_shift), Decoder<W>::memory());
     std::optional<Status> copied;
-    if (geometry.coarse_shift == 0) {
-      copied = Status();  // all points of tiny arrays are coarse
-    } else if (finest == 0) {
-      copied = copy_elements_of(levels, settings.specials.size(), size, layout, box == into, out);
+    if (last == geometry.coarse_shift) {
+      copied = Status();  // all points that are asked for are coarse
+    } else if (target.finest == 0) {
+      copied = copy_elements_of(levels, settings.specials.size(), size, layout, target.part == target.into, out);
     }
     if (copied.has_value()) {
       VARVE_TRY(std::move(*copied));
-      put_coarse_points<W>(Coding<W>(settings), window, geometry.coarse_shift, layout, out);
+      put_coarse_points<W>(Coding<W>(settings), window, geometry.coarse_shift - last, layout, out);
     } else {
-      VARVE_TRY(decoder.brick(window, levels, finest, layout, out));
+      const uint8_t finest = std::max(target.finest, target.last);
+      VARVE_TRY(decoder.brick(window, levels, finest, target.last, layout, out));
       std::for_each(decoder.patches().begin(), decoder.patches().end(), patch);
     }
-    for_patches_of(coarse.subspan(parts.patches()), grid, origin, layout.dims, geometry.coarse_shift, patch);
+    for_patches_of(coarse.subspan(parts.patches()), grid, origin, dims, geometry.coarse_shift, patch);
     return {};
   });
 }

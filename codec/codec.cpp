@@ -215,14 +215,37 @@ Status ArrayCodec::decode_brick_into(uint64_t brick, const CoarseGrid& coarse,
                  fmt::format("brick {} is no part of the box it is to be decoded into; give one around it", brick)};
   }
   if (!settings.decimal.has_value()) {
-    return codec::decode_brick(settings, brick, coarse.data, levels, finest, box, out);
+    return codec::decode_brick(settings, brick, coarse.data, levels, {finest, 0, part, box}, out);
   }
   const std::span<const std::byte> grid(coarse.data.data(), std::max<size_t>(coarse.data.size(), 1) - 1);
-  VARVE_TRY(codec::decode_brick(settings, brick, grid, levels, finest, box, out));
+  VARVE_TRY(codec::decode_brick(settings, brick, grid, levels, {finest, 0, part, box}, out));
   if (coarse.data.back() == std::byte{0}) {
     for_each_run(part, box.origin, box.shape, [&](uint64_t first, uint64_t count) {
       to_floats(dtype(), *settings.decimal, out + first * element_size(dtype()), count);
     });
+  }
+  return {};
+}
+
+Status ArrayCodec::decode_points(uint64_t brick, const CoarseGrid& coarse,
+                                 const std::array<std::optional<std::span<const std::byte>>, 3>& levels, uint8_t level,
+                                 std::byte* out) const {
+  if (brick >= brick_count()) {
+    return no_such("brick", brick, brick_count());
+  }
+  const Settings& settings = state_->settings;
+  Box points{Extents(shape().size(), 0), brick_box(brick).shape};
+  const Extents steps = level_steps(level);
+  for (size_t axis = 0; axis < steps.size(); ++axis) {
+    points.shape[axis] = (points.shape[axis] + steps[axis] - 1) / steps[axis];
+  }
+  if (!settings.decimal.has_value()) {
+    return codec::decode_brick(settings, brick, coarse.data, levels, {level, level, points, points}, out);
+  }
+  const std::span<const std::byte> grid(coarse.data.data(), std::max<size_t>(coarse.data.size(), 1) - 1);
+  VARVE_TRY(codec::decode_brick(settings, brick, grid, levels, {level, level, points, points}, out));
+  if (coarse.data.back() == std::byte{0}) {
+    to_floats(dtype(), *settings.decimal, out, element_count(points.shape));
   }
   return {};
 }

@@ -118,6 +118,13 @@ class ArrayCodec {
                            const std::array<std::optional<std::span<const std::byte>>, 3>& levels, uint8_t finest,
                            const Box& box, std::byte* out) const;
 
+  /// Decodes the points of levels >= `level` of a brick alone, which are as decode_brick gives them: every
+  /// level_steps(level)[i]-th along axis i, from the brick's start. `out`: as many, C order, host byte order. Records of
+  /// levels below are not looked at. Never trusts its input: EBADMSG.
+  Status decode_points(uint64_t brick, const CoarseGrid& coarse,
+                       const std::array<std::optional<std::span<const std::byte>>, 3>& levels, uint8_t level,
+                       std::byte* out) const;
+
   /// The ids of the records that decode_brick(brick, ..., finest) and its coarse grid can need, coarse first. Some may
   /// not exist.
   std::vector<RecordId> records_of(uint64_t brick, uint8_t finest = 0) const;

@@ -107,9 +107,18 @@ Result<std::vector<Record>> encode_tile(const Settings& settings, uint64_t tile,
 size_t elements_size(const Settings& settings, uint64_t tile, const std::byte* data);
 
 Result<CoarseGrid> decode_coarse(const Settings& settings, uint64_t tile, std::span<const std::byte> record);
+/// What decode_brick writes: the points of levels >= `last`, where those below `finest` are interpolated, to where
+/// `part` lies in the elements of `into`. `part`: of last = 0 the brick's box, else any of as many elements as there
+/// are points.
+struct BrickTarget {
+  uint8_t finest = 0;
+  uint8_t last = 0;
+  const Box& part;
+  const Box& into;
+};
 Status decode_brick(const Settings& settings, uint64_t brick, std::span<const std::byte> coarse,
-                    const std::array<std::optional<std::span<const std::byte>>, 3>& levels, uint8_t finest,
-                    const Box& into, std::byte* out);
+                    const std::array<std::optional<std::span<const std::byte>>, 3>& levels, const BrickTarget& target,
+                    std::byte* out);
 
 struct ArrayCodec::State {
   Settings settings;

@@ -56,6 +56,70 @@ void copy_box(const Box& part, const BoxView& from, const BoxView& to, size_t el
 
 namespace {
 
+template <size_t kElement>
+void copy_row(uint64_t count, const std::byte* from, int64_t from_stride, std::byte* to, int64_t to_stride) {
+  for (uint64_t i = 0; i < count; ++i) {
+    std::memcpy(to, from, kElement);
+    from += from_stride;
+    to += to_stride;
+  }
+}
+
+void copy_row(uint64_t count, const std::byte* from, int64_t from_stride, std::byte* to, int64_t to_stride,
+              size_t element) {
+  const auto together = static_cast<int64_t>(element);
+  if (from_stride == together && to_stride == together) {
+    std::memcpy(to, from, count * element);
+    return;
+  }
+  switch (element) {
+    case 1:
+      return copy_row<1>(count, from, from_stride, to, to_stride);
+    case 2:
+      return copy_row<2>(count, from, from_stride, to, to_stride);
+    case 4:
+      return copy_row<4>(count, from, from_stride, to, to_stride);
+    default:
+      return copy_row<8>(count, from, from_stride, to, to_stride);
+  }
+}
+
+}  // namespace
+
+void copy_strided(const Extents& counts, const StridedView& from, const StridedView& to, size_t element) {
+  const size_t rank = counts.size();
+  if (std::find(counts.begin(), counts.end(), 0U) != counts.end()) {
+    return;
+  }
+  const std::byte* source = from.data;
+  std::byte* target = to.data;
+  Extents index(rank, 0);
+  while (true) {
+    if (rank == 0) {
+      std::memcpy(target, source, element);
+      return;
+    }
+    copy_row(counts[rank - 1], source, from.strides[rank - 1], target, to.strides[rank - 1], element);
+    size_t i = rank - 1;
+    while (true) {
+      if (i == 0) {
+        return;
+      }
+      --i;
+      source += from.strides[i];
+      target += to.strides[i];
+      if (++index[i] < counts[i]) {
+        break;
+      }
+      source -= from.strides[i] * static_cast<int64_t>(counts[i]);
+      target -= to.strides[i] * static_cast<int64_t>(counts[i]);
+      index[i] = 0;
+    }
+  }
+}
+
+namespace {
+
 template <typename Word, typename Swap>
 void swap_words(std::byte* data, uint64_t count, Swap swap) {
   for (uint64_t i = 0; i < count; ++i) {

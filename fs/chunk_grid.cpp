@@ -91,10 +91,10 @@ const ChunkPlace* find_chunk(const ArrayRegion& region, uint64_t chunk) {
   return place != region.chunks.end() && place->chunk == chunk ? &*place : nullptr;
 }
 
-void for_each_chunk(const ArrayRegion& region, const Box& box, const VisitChunk& visit) {
+Status for_each_cell(const ArrayRegion& region, const Box& box, const std::function<Status(uint64_t chunk)>& visit) {
   const size_t rank = region.shape.size();
   if (element_count(box.shape) == 0) {
-    return;
+    return {};
   }
   // The sub-grid of chunks that the box touches: first index and count along each axis.
   Extents first(rank);
@@ -112,18 +112,25 @@ void for_each_chunk(const ArrayRegion& region, const Box& box, const VisitChunk&
     for (size_t i = 0; i < rank; ++i) {
       chunk = chunk * grid[i] + first[i] + index[i];
     }
-    if (const ChunkPlace* place = find_chunk(region, chunk); place != nullptr) {
-      const ChunkGeometry geometry(region, chunk);
-      visit(*place, geometry, intersection(box, {geometry.origin(), geometry.valid()}));
-    }
+    VARVE_TRY(visit(chunk));
     size_t axis = rank;
     while (axis > 0 && ++index[axis - 1] == count[axis - 1]) {
       index[--axis] = 0;
     }
     if (axis == 0) {
-      return;
+      return {};
     }
   }
+}
+
+void for_each_chunk(const ArrayRegion& region, const Box& box, const VisitChunk& visit) {
+  static_cast<void>(for_each_cell(region, box, [&](uint64_t chunk) -> Status {
+    if (const ChunkPlace* place = find_chunk(region, chunk); place != nullptr) {
+      const ChunkGeometry geometry(region, chunk);
+      visit(*place, geometry, intersection(box, {geometry.origin(), geometry.valid()}));
+    }
+    return {};
+  }));
 }
 
 void for_each_file_range(const ArrayRegion& region, const Box& box,

@@ -32,6 +32,11 @@ std::vector<codec::Box> boxes_of_run(const codec::Extents& shape, uint64_t begin
 /// The place of a chunk, or null when the file does not store it.
 const ChunkPlace* find_chunk(const ArrayRegion& region, uint64_t chunk);
 
+/// Calls visit(number) for the cells of the chunk grid that hold elements of `box`, stored or not, ascending; ends with
+/// the first error.
+Status for_each_cell(const ArrayRegion& region, const codec::Box& box,
+                     const std::function<Status(uint64_t chunk)>& visit);
+
 /// Calls visit(place, geometry, part) for the stored chunks that hold elements of `box`; `part`: those elements, in the
 /// array's coordinates. In order of chunk numbers.
 using VisitChunk = std::function<void(const ChunkPlace& place, const ChunkGeometry& geometry, const codec::Box& part)>;

@@ -3,11 +3,13 @@
 //   file_io.cpp     open, read, write, truncate, seek, copy    sealing.cpp     when staged content is sealed, and the
 //   switch attributes.cpp  attributes and extended attributes         views.cpp       the virtual files under .varve/
 //   view_trees.cpp  the views that mirror the real tree               view_description.cpp  what .varve/stat/ says
+//   image_views.cpp views whose files are made of the real ones
 #pragma once
 
 #include <atomic>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -15,7 +17,7 @@
 #include "fs/node.h"
 #include "fs/policy_store.h"
 #include "fs/sealer.h"
-#include "fs/view_numbers.h"
+#include "fs/view_images.h"
 
 namespace varve::fs {
 
@@ -33,6 +35,7 @@ struct Handle {
   InodeNumber virtual_inode = 0;   ///< 0: the real file
   uint8_t finest = 0;              ///< levels below are interpolated
   bool exact_only = false;         ///< refuse what is not bit-exact
+  ViewImagePointer image;          ///< null: the node's own bytes
   std::mutex mutex;                ///< guards the two below
   std::string content;             ///< of a virtual file: what is read, or what was written
   bool changed = false;
@@ -179,6 +182,14 @@ class Core final : public FileSystem {
   bool keep_view_pages(const Node& node, InodeNumber view);
   void forget_view_pages(InodeNumber real);
 
+  // image_views.cpp
+  Result<ViewImagePointer> image_of(InodeNumber view, std::string_view name = {});
+  Result<FileImage> make_view_image(const NodePointer& node, NodeLock& lock, View view);
+  Result<size_t> read_image(Handle& open, uint64_t offset, std::span<std::byte> out);
+  Result<index::Dentry> find_imaged(InodeNumber parent, std::string_view name);
+  std::optional<std::string> imaged_name(View view, const index::Dentry& real);
+  void forget_region(InodeNumber inode, uint64_t count);
+
   // view_description.cpp
   Result<std::string> describe(InodeNumber real);
   std::string describe_reads() const;
@@ -203,8 +214,12 @@ class Core final : public FileSystem {
   size_t seals_in_flight_ = 0;
 
   std::mutex view_pages_mutex_;
-  /// The object whose view the kernel may have pages of, for each view of a sealed file that was opened.
-  std::unordered_map<InodeNumber, index::ObjectId> view_pages_;
+  /// The object whose view the kernel may have pages of, for each view of a sealed file that was opened: by the real
+  /// inode, then by the view's.
+  std::map<std::pair<InodeNumber, InodeNumber>, index::ObjectId> view_pages_;
+
+  ViewImageCache images_;
+  RegionFolders regions_;
 
   std::mutex opened_mutex_;
   std::deque<std::weak_ptr<Node>> opened_;  ///< sealed files opened for reading, latest first: copies come from them

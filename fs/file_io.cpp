@@ -149,7 +149,7 @@ Result<OpenFile> Core::open_node(const NodePointer& node, std::unique_ptr<Handle
   handle->node = node;
   ++node->handles;
   node->writers += handle->writable ? 1 : 0;
-  if (!handle->writable && node->inode.object != 0 && handle->finest == 0) {
+  if (!handle->writable && node->inode.object != 0 && handle->finest == 0 && !handle->image) {
     remember_opened(node);
   }
   OpenFile opened;
@@ -187,6 +187,9 @@ Result<size_t> Core::read(const Caller&, uint64_t handle, uint64_t offset, std::
       std::memcpy(out.data(), open.content.data() + offset, length);
     }
     return length;
+  }
+  if (open.image) {
+    return read_image(open, offset, out);
   }
   Node& node = *open.node;
   const std::shared_lock lock(node.mutex);
@@ -403,10 +406,14 @@ Result<uint64_t> Core::seek(const Caller&, uint64_t handle, uint64_t offset, int
   }
   Node& node = *open.node;
   const std::shared_lock lock(node.mutex);
-  if (offset >= node.inode.size) {
+  const uint64_t size = open.image ? open.image->image.size : node.inode.size;
+  if (offset >= size) {
     return Error{ENXIO, "seek past the end of the file"};
   }
   const bool data = whence == SEEK_DATA;
+  if (open.image) {
+    return data ? offset : size;
+  }
   if (node.staging && node.staging->base() == 0) {
     return node.staging->seek(offset, data);
   }
@@ -450,7 +457,7 @@ Result<size_t> Core::copy_range(const Caller& caller, uint64_t from_handle, uint
   if (!from.node || !to.node) {
     return Error{EXDEV, "virtual files are copied by reading and writing"};
   }
-  if (from.node != to.node && from.finest == 0 && from_offset == 0 && to_offset == 0) {
+  if (from.node != to.node && from.finest == 0 && !from.image && from_offset == 0 && to_offset == 0) {
     const bool ascending = from.node->number < to.node->number;
     const NodeLock first(ascending ? from.node->mutex : to.node->mutex);
     const NodeLock second(ascending ? to.node->mutex : from.node->mutex);

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <mutex>
 
 #include "fs/box_copy.h"
+#include "fs/first_error.h"
 
 namespace varve::fs {
 
@@ -20,24 +20,7 @@ namespace {
 
 constexpr uint8_t kGridKind = 5;
 constexpr uint8_t kStreamKind = 4;
-
-/// The first error of several threads.
-class FirstError {
- public:
-  void note(const Status& status) {
-    if (!status.ok()) {
-      const std::lock_guard lock(mutex_);
-      if (first_.ok()) {
-        first_ = status.error();
-      }
-    }
-  }
-  Status take() { return first_; }
-
- private:
-  std::mutex mutex_;
-  Status first_;
-};
+constexpr uint8_t kPointsKind = 5;  ///< and a level from 1 on
 
 bool is_integer(codec::DType type) {
   using codec::DType;
@@ -269,25 +252,59 @@ Result<BrickData> Reader::coarse_grid(const Sealed& sealed, uint32_t array, uint
   });
 }
 
+Result<Reader::LevelRecords> Reader::level_records(const Sealed& sealed, uint32_t array, uint64_t brick,
+                                                   uint8_t finest) {
+  LevelRecords records;
+  for (uint8_t level = finest; level < codec::kCoarseLevel; ++level) {
+    auto found = record(sealed, {array + 1, level, brick});
+    if (found.ok()) {
+      records.stored.at(level) = *std::move(found);
+      records.levels.at(level) = records.stored.at(level);
+    } else if (found.error().code != ENOENT) {
+      return found.error();
+    }
+  }
+  return records;
+}
+
+Result<BrickData> Reader::points(const Sealed& sealed, uint32_t array, uint64_t number, uint8_t level) {
+  if (level == 0) {
+    return brick(sealed, array, number, 0);
+  }
+  const auto kind = static_cast<uint8_t>(kPointsKind + level);
+  return cache_.get({sealed.object, array + 1, kind, number}, [&]() -> Result<Bytes> {
+    const codec::ArrayCodec& codec = sealed.codecs[array];
+    VARVE_ASSIGN(const BrickData grid, coarse_grid(sealed, array, codec.tile_of(number)));
+    VARVE_ASSIGN(const LevelRecords records, level_records(sealed, array, number, level));
+    const codec::Extents steps = codec.level_steps(level);
+    const Box box = codec.brick_box(number);
+    uint64_t count = 1;
+    for (size_t axis = 0; axis < steps.size(); ++axis) {
+      count *= (box.shape[axis] + steps[axis] - 1) / steps[axis];
+    }
+    const size_t element = element_size(codec.dtype());
+    Bytes out(count * element);
+    const Status decoded = codec.decode_points(number, {*grid}, records.levels, level, out.data());
+    if (!decoded.ok()) {
+      return Error{EIO, fmt::format("array {}, brick {}: {}", sealed.layout.arrays[array].region.name, number,
+                                    decoded.error().text)};
+    }
+    if (sealed.layout.arrays[array].region.big_endian) {
+      swap_bytes(out.data(), count, element);
+    }
+    return out;
+  });
+}
+
 /// Decoded elements in the file's byte order.
 Result<BrickData> Reader::brick(const Sealed& sealed, uint32_t array, uint64_t number, uint8_t finest) {
   return cache_.get({sealed.object, array + 1, finest, number}, [&]() -> Result<Bytes> {
     const codec::ArrayCodec& codec = sealed.codecs[array];
     VARVE_ASSIGN(const BrickData grid, coarse_grid(sealed, array, codec.tile_of(number)));
-    std::array<Bytes, 3> stored;
-    std::array<std::optional<std::span<const std::byte>>, 3> levels;
-    for (uint8_t level = finest; level < 3; ++level) {
-      auto found = record(sealed, {array + 1, level, number});
-      if (found.ok()) {
-        stored[level] = *std::move(found);
-        levels[level] = stored[level];
-      } else if (found.error().code != ENOENT) {
-        return found.error();
-      }
-    }
+    VARVE_ASSIGN(const LevelRecords records, level_records(sealed, array, number, finest));
     const uint64_t count = element_count(codec.brick_box(number).shape);
     Bytes out(count * element_size(codec.dtype()));
-    const Status decoded = codec.decode_brick(number, {*grid}, levels, finest, out.data());
+    const Status decoded = codec.decode_brick(number, {*grid}, records.levels, finest, out.data());
     if (!decoded.ok()) {
       return Error{EIO, fmt::format("array {}, brick {}: {}", sealed.layout.arrays[array].region.name, number,
                                     decoded.error().text)};

@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "fs/brick_cache.h"
@@ -44,10 +45,20 @@ class Reader {
   /// nearest ones that are not.
   Status read(const Sealed& sealed, uint64_t offset, std::span<std::byte> out, uint8_t finest = 0);
 
+  /// The points of levels >= `level` (kCoarseLevel at most) of a brick, see ArrayCodec::decode_points, in the file's
+  /// byte order.
+  Result<BrickData> points(const Sealed& sealed, uint32_t array, uint64_t brick, uint8_t level);
+
   /// What was read since this was made.
   const ReadCounts& reads() const { return reads_; }
 
  private:
+  /// A brick's records of levels 0, 1 and 2, as far as there are such.
+  struct LevelRecords {
+    std::array<codec::Bytes, codec::kCoarseLevel> stored;
+    std::array<std::optional<std::span<const std::byte>>, codec::kCoarseLevel> levels;
+  };
+  Result<LevelRecords> level_records(const Sealed& sealed, uint32_t array, uint64_t brick, uint8_t finest);
   Result<codec::Bytes> record(const Sealed& sealed, const index::RecordKey& key);
   Status read_extent(const Sealed& sealed, const Extent& extent, uint64_t skip, std::span<std::byte> out,
                      uint8_t finest);

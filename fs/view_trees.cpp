@@ -14,6 +14,9 @@ namespace {
 
 /// Views whose pages are remembered at most; above, all are forgotten and the kernel reads again.
 constexpr size_t kMostViewPages = 65536;
+constexpr uint64_t kSector = 512;
+/// Directory entries that are looked at before the first of them is told.
+constexpr size_t kListedAtOnce = 256;
 
 bool is_mirrored_type(uint32_t type) { return type == S_IFDIR || type == S_IFREG || type == S_IFLNK; }
 
@@ -21,25 +24,38 @@ bool is_mirrored_type(uint32_t type) { return type == S_IFDIR || type == S_IFREG
 
 Result<Attributes> Core::mirrored_attributes(InodeNumber inode) {
   VARVE_ASSIGN(const NodePointer node, nodes_.get(real_inode(inode)));
+  std::optional<ViewImagePointer> image;
+  if (has_images(view_of(inode)) && S_ISREG(inode_of(*node).mode)) {
+    VARVE_ASSIGN(image, image_of(inode));
+  }
   const std::shared_lock lock(node->mutex);
   Attributes attributes = attributes_of(*node);
   attributes.inode = inode;
+  if (image) {
+    attributes.size = (*image)->image.size;
+    attributes.blocks = (attributes.size + kSector - 1) / kSector;
+    attributes.links = 1;
+  }
   attributes.cacheable = false;  // the kernel hears of changes to the real file alone
   return attributes;
 }
 
 Result<Entry> Core::lookup_mirrored(InodeNumber parent, std::string_view name) {
-  VARVE_ASSIGN(const index::Dentry real, find(real_inode(parent), name));
+  const View view = view_of(parent);
+  VARVE_ASSIGN(const index::Dentry real, is_region(view) ? find_imaged(parent, name) : find(real_inode(parent), name));
   if (!is_mirrored_type(real.type)) {
     return Error{ENOENT, fmt::format("{} is neither a file, a directory nor a symbolic link", name)};
   }
   VARVE_ASSIGN(const NodePointer node, nodes_.get(real.inode));
   {
     const NodeLock lock(node->mutex);
-    node->name = name;
+    node->name = real.name;
   }
   Entry entry;
-  VARVE_ASSIGN(entry.attributes, mirrored_attributes(view_inode(view_of(parent), real.inode)));
+  VARVE_ASSIGN(entry.attributes, mirrored_attributes(view_inode(view, real.inode)));
+  if (is_region(view)) {
+    regions_.refer(view);
+  }
   return entry;
 }
 
@@ -50,7 +66,7 @@ bool Core::keep_view_pages(const Node& node, InodeNumber view) {
   if (view_pages_.size() >= kMostViewPages) {
     view_pages_.clear();
   }
-  const auto [known, added] = view_pages_.try_emplace(view, object);
+  const auto [known, added] = view_pages_.try_emplace({node.number, view}, object);
   const bool same = !added && object != 0 && known->second == object;
   known->second = object;
   return same;
@@ -61,12 +77,12 @@ void Core::forget_view_pages(InodeNumber real) {
   std::vector<InodeNumber> views;
   {
     const std::lock_guard lock(view_pages_mutex_);
-    for (uint64_t view = static_cast<uint64_t>(View::exact); view <= kLastView; ++view) {
-      const InodeNumber inode = view_inode(static_cast<View>(view), real);
-      if (view_pages_.erase(inode) > 0) {
-        views.push_back(inode);
-      }
+    const auto first = view_pages_.lower_bound({real, 0});
+    auto last = first;
+    for (; last != view_pages_.end() && last->first.first == real; ++last) {
+      views.push_back(last->first.second);
     }
+    view_pages_.erase(first, last);
   }
   if (KernelCache* const cache = kernel_cache_.load()) {
     for (const InodeNumber inode : views) {
@@ -84,6 +100,9 @@ Result<OpenFile> Core::open_mirrored(InodeNumber inode, int flags) {
   handle->virtual_inode = inode;
   handle->finest = level_of(view_of(inode)).value_or(0);
   handle->exact_only = view_of(inode) == View::exact;
+  if (has_images(view_of(inode)) && S_ISREG(inode_of(*node).mode)) {
+    VARVE_ASSIGN(handle->image, image_of(inode));
+  }
   return open_node(node, std::move(handle), flags);
 }
 
@@ -92,10 +111,25 @@ Status Core::list_mirrored(InodeNumber directory, uint64_t cookie,
   if ((cookie < 1 && !visit({".", 1, S_IFDIR, directory})) || (cookie < 2 && !visit({"..", 2, S_IFDIR, directory}))) {
     return {};
   }
-  return index_->list(real_inode(directory), std::max<uint64_t>(cookie, 2), [&](const index::Dentry& entry) {
-    return !is_mirrored_type(entry.type) ||
-           visit({entry.name, entry.cookie, entry.type, view_inode(view_of(directory), entry.inode)});
-  });
+  const View view = view_of(directory);
+  cookie = std::max<uint64_t>(cookie, 2);
+  std::vector<index::Dentry> entries;
+  do {
+    entries.clear();
+    VARVE_TRY(index_->list(real_inode(directory), cookie, [&](const index::Dentry& entry) {
+      entries.push_back(entry);
+      return entries.size() < kListedAtOnce;
+    }));
+    for (const index::Dentry& entry : entries) {
+      cookie = entry.cookie;
+      const auto name = has_images(view) ? imaged_name(view, entry) : std::optional(entry.name);
+      if (name && is_mirrored_type(entry.type) &&
+          !visit({*name, entry.cookie, entry.type, view_inode(view, entry.inode)})) {
+        return {};
+      }
+    }
+  } while (entries.size() == kListedAtOnce);
+  return {};
 }
 
 }  // namespace varve::fs

@@ -10,6 +10,8 @@
 #include <array>
 
 #include "fs/core.h"
+#include "fs/formats/region_spec.h"
+#include "fs/log.h"
 
 namespace varve::fs {
 
@@ -23,7 +25,9 @@ enum class Fixed : uint64_t {
   stat = 4,
   counters = 5,
   level = 6,
-  exact = 7
+  exact = 7,
+  coarse = 8,
+  region = 9
 };
 
 struct FixedFile {
@@ -31,13 +35,15 @@ struct FixedFile {
   Fixed file;
   uint32_t mode;
 };
-constexpr std::array<FixedFile, 7> kFixedFiles{{{"pid", Fixed::pid, S_IFREG | 0444},
+constexpr std::array<FixedFile, 9> kFixedFiles{{{"pid", Fixed::pid, S_IFREG | 0444},
                                                 {"sync", Fixed::sync, S_IFREG | 0444},
                                                 {"policy.toml", Fixed::policy, S_IFREG | 0644},
                                                 {"stat", Fixed::stat, S_IFDIR | 0555},
                                                 {"counters", Fixed::counters, S_IFREG | 0444},
                                                 {"level", Fixed::level, S_IFDIR | 0555},
-                                                {"exact", Fixed::exact, S_IFDIR | 0555}}};
+                                                {"exact", Fixed::exact, S_IFDIR | 0555},
+                                                {"coarse", Fixed::coarse, S_IFDIR | 0555},
+                                                {"region", Fixed::region, S_IFDIR | 0555}}};
 
 constexpr InodeNumber fixed_inode(Fixed file) { return view_inode(View::fixed, static_cast<uint64_t>(file)); }
 constexpr InodeNumber kControlFolder = view_inode(View::control, 0);
@@ -125,6 +131,18 @@ Result<Entry> Core::lookup_view(const Caller&, InodeNumber parent, std::string_v
     if (name.size() == 1 && name[0] >= '0' && name[0] < '0' + kLevels) {
       found = view_inode(level_view(static_cast<uint8_t>(name[0] - '0')), index::kRootInode);
     }
+  } else if (parent == fixed_inode(Fixed::coarse)) {
+    if (name.size() == 1 && name[0] >= '0' && name[0] < '0' + kCoarseViews) {
+      found = view_inode(coarse_view(static_cast<uint8_t>(name[0] - '0')), index::kRootInode);
+    }
+  } else if (parent == fixed_inode(Fixed::region)) {
+    const auto spec = RegionSpec::parse(name);
+    if (!spec.ok()) {
+      log_line(LogLevel::warning, spec.error().text);
+      return spec.error();
+    }
+    VARVE_ASSIGN(const View view, regions_.open(name));
+    found = view_inode(view, index::kRootInode);
   } else if (view_of(parent) == View::stat) {
     VARVE_ASSIGN(const index::Dentry real, find(real_inode(parent), name));
     if (real.type != S_IFDIR && real.type != S_IFREG) {
@@ -220,14 +238,19 @@ Status Core::read_view_directory(InodeNumber directory, uint64_t cookie,
     }
     return {};
   }
-  if (directory == fixed_inode(Fixed::level)) {
-    for (auto level = static_cast<uint8_t>(cookie < 2 ? 0 : cookie - 2); level < kLevels; ++level) {
-      if (!visit({std::to_string(level), level + uint64_t{3}, S_IFDIR,
-                  view_inode(level_view(level), index::kRootInode)})) {
+  if (directory == fixed_inode(Fixed::level) || directory == fixed_inode(Fixed::coarse)) {
+    const bool coarse = directory == fixed_inode(Fixed::coarse);
+    for (auto level = static_cast<uint8_t>(cookie < 2 ? 0 : cookie - 2); level < (coarse ? kCoarseViews : kLevels);
+         ++level) {
+      const View view = coarse ? coarse_view(level) : level_view(level);
+      if (!visit({std::to_string(level), level + uint64_t{3}, S_IFDIR, view_inode(view, index::kRootInode)})) {
         return {};
       }
     }
     return {};
+  }
+  if (directory == fixed_inode(Fixed::region)) {
+    return {};  // any SPEC can be looked up, none is listed
   }
   return index_->list(real_inode(directory), std::max<uint64_t>(cookie, 2), [&](const index::Dentry& entry) {
     if (entry.type != S_IFDIR && entry.type != S_IFREG) {

@@ -24,6 +24,7 @@ int run(int argc, char** argv) {
       "  varve verify run.h5 ~/data/run.h5                   is the bound kept, is the rest equal\n"
       "  varve preview ~/data/run.h5 -o run.png              a picture of it, from coarse levels\n"
       "  varve quality run.h5 ~/data/run.h5 --html q.html    PSNR, SSIM, spectra and more\n"
+      "  ls ~/data/.varve                                    other views of all files: docs/PREVIEWS.md\n"
       "  varve umount ~/data\n"
       "Exit status: 0 done; 1 the answer is no (verify); 2 wrong use or an error.");
   app.set_version_flag("--version", "varve " VARVE_VERSION);

@@ -297,13 +297,14 @@ Result<std::pair<uint64_t, uint64_t>> header_place(std::span<const std::byte> st
   return std::pair<uint64_t, uint64_t>{8 + digits, length};
 }
 
-Result<ArrayRegion> region_of(const Header& header, const ElementType& type, uint64_t offset, uint64_t file_size) {
+Result<ArrayRegion> region_of(const NpyHeader& header, const ElementType& type, uint64_t file_size) {
+  const uint64_t offset = header.data;
   ArrayRegion array;
   array.dtype = type.dtype;
   array.big_endian = type.big_endian;
-  array.fortran_order = *header.fortran_order;
+  array.fortran_order = header.fortran_order;
   array.keep_exact = type.time ? "time" : "";
-  array.shape = *header.shape;
+  array.shape = header.shape;
   if (array.fortran_order) {
     std::reverse(array.shape.begin(), array.shape.end());
   }
@@ -323,12 +324,12 @@ Result<ArrayRegion> region_of(const Header& header, const ElementType& type, uin
 
 }  // namespace
 
-Result<std::optional<Recognised>> recognise_npy(FileView& file) {
+Result<std::optional<NpyHeader>> read_npy_header(FileView& file) {
   std::array<std::byte, 12> start{};
   VARVE_ASSIGN(size_t got, file.read(0, start));
   if (got < 8 || !std::equal(kNpyMagic.begin(), kNpyMagic.end(), start.begin(),
                              [](char a, std::byte b) { return static_cast<std::byte>(a) == b; })) {
-    return std::optional<Recognised>();
+    return std::optional<NpyHeader>();
   }
   VARVE_ASSIGN(auto place, header_place(std::span(start).first(got)));
   auto [prefix, length] = place;
@@ -341,11 +342,28 @@ Result<std::optional<Recognised>> recognise_npy(FileView& file) {
   if (!header.has_type || !header.fortran_order || !header.shape) {
     return malformed("it lacks descr, fortran_order or shape");
   }
+  return std::optional(
+      NpyHeader{header.type.value_or(""), *header.fortran_order, std::move(*header.shape), prefix + length});
+}
+
+Result<std::optional<NpyArray>> npy_array(const NpyHeader& header, uint64_t file_size) {
+  const auto type = parse_type(header.type);
+  if (!type || checked_product(header.shape) == 0) {
+    return std::optional<NpyArray>();
+  }
+  VARVE_ASSIGN(ArrayRegion array, region_of(header, *type, file_size));
+  return std::optional(NpyArray{std::move(array), type->complex ? size_t{1} : 0});
+}
+
+Result<std::optional<Recognised>> recognise_npy(FileView& file) {
+  VARVE_ASSIGN(const auto header, read_npy_header(file));
+  if (!header) {
+    return std::optional<Recognised>();
+  }
   Recognised result{"npy", {}};
-  auto type = header.type ? parse_type(*header.type) : std::nullopt;
-  if (type && checked_product(*header.shape) != 0) {
-    VARVE_ASSIGN(ArrayRegion array, region_of(header, *type, prefix + length, file.size()));
-    result.arrays.push_back(std::move(array));
+  VARVE_ASSIGN(auto array, npy_array(*header, file.size()));
+  if (array) {
+    result.arrays.push_back(std::move(array->region));
   }
   return std::optional(std::move(result));
 }

@@ -1,10 +1,10 @@
 // The worker's answer as bytes. Variable-length numbers; strings and lists with their length in front. Both ends
 // are the same program, so there is no version; the reader still believes nothing.
+#include "fs/formats/serialise.h"
+
 #include <fmt/format.h>
 
 #include "fs/formats/check.h"
-#include "fs/formats/recogniser.h"
-#include "fs/serial.h"
 
 namespace varve::fs {
 
@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint64_t kMagic = 0x3153'4552'5652'4156;  // "VARVRES1"
 
-constexpr size_t kSmallestArray = 9;
+}  // namespace
 
 void write_array(SerialWriter& out, const ArrayRegion& array) {
   out.text(array.name);
@@ -48,8 +48,6 @@ ArrayRegion read_array(SerialReader& in) {
   array.keep_exact = in.text();
   return array;
 }
-
-}  // namespace
 
 std::vector<std::byte> serialise(const Recognised& recognised) {
   SerialWriter out;

@@ -15,6 +15,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <mutex>
 #include <new>
 #include <utility>
@@ -25,6 +26,8 @@
 namespace varve::fs {
 
 namespace {
+
+constexpr size_t kLongestName = 4096;
 
 /// A running worker. The destructor ends it.
 class Worker {
@@ -175,7 +178,10 @@ Status serve_read(Conversation& talk, std::span<const std::byte> payload, std::v
   return send_frame(talk.worker.fd(), FrameKind::data, std::span(buffer).first(*got), talk.deadline);
 }
 
-Result<std::optional<Recognised>> converse(Conversation& talk, const Request& request) {
+/// Takes what the worker found: nothing, if there is nothing. An error: it is not what a worker says.
+using Accept = std::function<Status(std::span<const std::byte> found)>;
+
+Status converse(Conversation& talk, const Request& request, const Accept& accept) {
   VARVE_TRY(send_frame(talk.worker.fd(), FrameKind::request, encode(request), talk.deadline));
   std::vector<std::byte> buffer;
   while (true) {
@@ -186,13 +192,11 @@ Result<std::optional<Recognised>> converse(Conversation& talk, const Request& re
         break;
       case FrameKind::nothing:
         talk.sound = true;
-        return std::optional<Recognised>();
-      case FrameKind::found: {
-        VARVE_ASSIGN(Recognised recognised, deserialise(frame.payload));
-        VARVE_TRY(check_arrays(recognised, request.file_size));
+        return {};
+      case FrameKind::found:
+        VARVE_TRY(accept(frame.payload));
         talk.sound = true;
-        return std::optional(std::move(recognised));
-      }
+        return {};
       case FrameKind::failure: {
         Error error = decode_error(frame.payload);
         talk.sound = error.code != EPROTO;
@@ -238,22 +242,23 @@ struct RecogniserPool::State {
     freed.notify_one();
   }
 
-  Result<std::optional<Recognised>> run(std::unique_ptr<Worker>& worker, const Request& request, FileView& file);
+  Status run(std::unique_ptr<Worker>& worker, const Request& request, FileView& file, const Accept& accept);
+  Status serve(Request request, FileView& file, const Accept& accept);
 };
 
-Result<std::optional<Recognised>> RecogniserPool::State::run(std::unique_ptr<Worker>& worker, const Request& request,
-                                                             FileView& file) {
+Status RecogniserPool::State::run(std::unique_ptr<Worker>& worker, const Request& request, FileView& file,
+                                  const Accept& accept) {
   if (!worker) {
     VARVE_ASSIGN(worker, start_worker(options.program));
   }
   Conversation talk{*worker, file, std::chrono::steady_clock::now() + options.time_limit, false, std::nullopt};
-  auto result = converse(talk, request);
+  Status result = converse(talk, request, accept);
   if (talk.read_error) {
     worker.reset();
     return *talk.read_error;
   }
   if (talk.sound) {
-    if (!result.ok()) {
+    if (!result.ok() && result.error().code != ENOENT) {
       worker.reset();  // what a bad file left behind in the library is of no use to the next
     }
     return result;
@@ -277,25 +282,48 @@ RecogniserPool::RecogniserPool(WorkerOptions options) : state_(std::make_unique<
 
 RecogniserPool::~RecogniserPool() = default;
 
-Result<std::optional<Recognised>> RecogniserPool::recognise(std::string_view name, FileView& file,
-                                                            const std::optional<RawHint>& hint) {
-  Request request;
-  request.name = name.substr(0, 4096);
+Status RecogniserPool::State::serve(Request request, FileView& file, const Accept& accept) {
   request.file_size = file.size();
-  request.memory_limit = state_->options.memory_limit;
-  request.cpu_milliseconds = static_cast<uint64_t>(state_->options.time_limit.count());
-  request.hint = hint;
-  std::unique_ptr<Worker> worker = state_->enter();
-  auto result = [&]() -> Result<std::optional<Recognised>> {
+  request.memory_limit = options.memory_limit;
+  request.cpu_milliseconds = static_cast<uint64_t>(options.time_limit.count());
+  std::unique_ptr<Worker> worker = enter();
+  Status result = [&]() -> Status {
     try {
-      return state_->run(worker, request, file);
+      return run(worker, request, file, accept);
     } catch (const std::bad_alloc&) {
       worker.reset();  // in the middle of a conversation
       return Error{ENOMEM, fmt::format("no memory to recognise {}; the file is kept as bytes", request.name)};
     }
   }();
-  state_->leave(std::move(worker));
+  leave(std::move(worker));
   return result;
+}
+
+Result<std::optional<Recognised>> RecogniserPool::recognise(std::string_view name, FileView& file,
+                                                            const std::optional<RawHint>& hint) {
+  Request request;
+  request.name = name.substr(0, kLongestName);
+  request.hint = hint;
+  std::optional<Recognised> out;
+  VARVE_TRY(state_->serve(std::move(request), file, [&](std::span<const std::byte> found) -> Status {
+    VARVE_ASSIGN(out, deserialise(found));
+    return check_arrays(*out, file.size());
+  }));
+  return out;
+}
+
+Result<FileImage> RecogniserPool::image(const ImageRequest& wanted, std::string_view name, FileView& file,
+                                        const std::optional<RawHint>& hint) {
+  Request request;
+  request.name = name.substr(0, kLongestName);
+  request.hint = hint;
+  request.image = wanted;
+  std::optional<FileImage> out;
+  VARVE_TRY(state_->serve(std::move(request), file, [&](std::span<const std::byte> found) -> Status {
+    VARVE_ASSIGN(out, deserialise_image(found, file.size()));
+    return {};
+  }));
+  return out ? Result<FileImage>(*std::move(out)) : Error{EIO, "the recogniser made no image"};
 }
 
 }  // namespace varve::fs

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "fs/formats/recogniser.h"
+#include "fs/formats/file_image.h"
 
 namespace varve::fs {
 
@@ -34,6 +34,10 @@ class RecogniserPool {
   /// limit); the next call gets a fresh process.
   Result<std::optional<Recognised>> recognise(std::string_view name, FileView& file,
                                               const std::optional<RawHint>& hint);
+
+  /// As fs::make_image, elsewhere; errors as above.
+  Result<FileImage> image(const ImageRequest& request, std::string_view name, FileView& file,
+                          const std::optional<RawHint>& hint);
 
  private:
   struct State;

@@ -102,13 +102,36 @@ void watch_for_hangup(int fd) {
   }).detach();
 }
 
+/// What is sent as `found`; empty: `nothing`.
+Result<std::vector<std::byte>> find(const Request& request, FileView& file) {
+  if (request.image) {
+    VARVE_ASSIGN(FileImage image, make_image(*request.image, request.name, file, request.hint));
+    VARVE_TRY(image.finish(request.file_size));
+    auto bytes = serialise(image);
+    if (bytes.size() > kLongestFrame) {
+      return Error{EFBIG, fmt::format("an image of {} parts is more than can be told", image.parts.size())};
+    }
+    return bytes;
+  }
+  VARVE_ASSIGN(const auto recognised, recognise(request.name, file, request.hint));
+  if (!recognised) {
+    return std::vector<std::byte>();
+  }
+  auto bytes = serialise(*recognised);
+  if (bytes.size() > kLongestFrame) {
+    return Error{EFBIG, fmt::format("its {} arrays have too many chunks to list; the file is kept as bytes",
+                                    recognised->arrays.size())};
+  }
+  return bytes;
+}
+
 Status answer(int fd, const Request& request) {
   limit_for(request);
   RemoteView remote(fd, request.file_size);
   CachingView file(remote);
-  auto result = [&]() -> Result<std::optional<Recognised>> {
+  const auto result = [&]() -> Result<std::vector<std::byte>> {
     try {
-      return recognise(request.name, file, request.hint);
+      return find(request, file);
     } catch (const std::bad_alloc&) {
       return Error{ENOMEM, "its arrays need more memory than a recogniser may use; the file is kept as bytes"};
     } catch (const std::exception& problem) {
@@ -118,16 +141,7 @@ Status answer(int fd, const Request& request) {
   if (!result.ok()) {
     return send_frame(fd, FrameKind::failure, encode(result.error()), std::nullopt);
   }
-  if (!*result) {
-    return send_frame(fd, FrameKind::nothing, {}, std::nullopt);
-  }
-  auto bytes = serialise(**result);
-  if (bytes.size() > kLongestFrame) {
-    Error error{EFBIG, fmt::format("its {} arrays have too many chunks to list; the file is kept as bytes",
-                                   (*result)->arrays.size())};
-    return send_frame(fd, FrameKind::failure, encode(error), std::nullopt);
-  }
-  return send_frame(fd, FrameKind::found, bytes, std::nullopt);
+  return send_frame(fd, result->empty() ? FrameKind::nothing : FrameKind::found, *result, std::nullopt);
 }
 
 }  // namespace

@@ -121,6 +121,12 @@ std::vector<std::byte> encode(const Request& request) {
     out.flag(request.hint->big_endian);
     out.numbers(request.hint->shape);
   }
+  out.flag(request.image.has_value());
+  if (request.image) {
+    out.flag(request.image->kind == ImageRequest::Kind::coarse);
+    out.text(request.image->region);
+    out.number(request.image->shift);
+  }
   return out.take();
 }
 
@@ -152,6 +158,16 @@ Result<Request> decode_request(std::span<const std::byte> payload) {
     if (dtype > 255 || codec::element_size(request.hint->dtype) == 0) {
       return no_frame("a hint of no known element type");
     }
+  }
+  if (in.flag()) {
+    ImageRequest& image = request.image.emplace();
+    image.kind = in.flag() ? ImageRequest::Kind::coarse : ImageRequest::Kind::region;
+    image.region = in.text();
+    const uint64_t shift = in.number();
+    if (shift > kMostShift) {
+      return no_frame("an image thinned too far");
+    }
+    image.shift = static_cast<uint8_t>(shift);
   }
   if (in.failed() || !in.at_end()) {
     return no_frame("no request");

@@ -4,14 +4,14 @@
 //   daemon -> worker   request   what to look at
 //   worker -> daemon   read      offset, length: the daemon answers with data or failure, then waits again
 //   daemon -> worker   data      the bytes; fewer than asked for only at the end of the file
-//   worker -> daemon   found     serialise(Recognised)
+//   worker -> daemon   found     serialise(Recognised), or serialise(FileImage) where that was asked for
 //   worker -> daemon   nothing   no format claims the file
 //   both               failure   errno and a sentence
 #pragma once
 
 #include <chrono>
 
-#include "fs/formats/recogniser.h"
+#include "fs/formats/file_image.h"
 
 namespace varve::fs {
 
@@ -40,6 +40,7 @@ struct Request {
   uint64_t memory_limit = 0;      ///< bytes
   uint64_t cpu_milliseconds = 0;  ///< for this file
   std::optional<RawHint> hint;
+  std::optional<ImageRequest> image;  ///< what to make of it; nothing: recognise it
 };
 
 struct ReadRange {

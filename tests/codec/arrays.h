@@ -104,7 +104,43 @@ inline Status decode_one(const ArrayCodec& codec, const Store& store, uint64_t b
                          : codec.decode_brick_into(brick, coarse, levels, finest, *into, out);
 }
 
-/// Decodes every brick, by itself and into the whole array; EILSEQ when they differ.
+/// The points of a brick by level, decoded without the records of finer levels; EILSEQ when one of them differs from
+/// its element in `whole`, the brick.
+inline Status decode_points_of(const ArrayCodec& codec, const Store& store, uint64_t brick, const CoarseGrid& coarse,
+                               const Bytes& whole) {
+  const size_t size = element_size(codec.dtype());
+  const Box box = codec.brick_box(brick);
+  std::array<std::optional<std::span<const std::byte>>, 3> levels;
+  for (uint8_t level = kCoarseLevel + 1; level-- > 0;) {
+    if (const auto found = store.find({level, brick}); level < 3 && found != store.end()) {
+      levels.at(level) = found->second;
+    }
+    const Extents steps = codec.level_steps(level);
+    Extents shape = box.shape;
+    for (size_t axis = 0; axis < shape.size(); ++axis) {
+      shape[axis] = (shape[axis] + steps[axis] - 1) / steps[axis];
+    }
+    Bytes points(element_count(shape) * size);
+    VARVE_TRY(codec.decode_points(brick, coarse, levels, level, points.data()));
+    for (uint64_t i = 0; i < element_count(shape); ++i) {
+      uint64_t at = 0;
+      uint64_t stride = 1;
+      uint64_t rest = i;
+      for (size_t axis = shape.size(); axis-- > 0;) {
+        at += rest % shape[axis] * steps[axis] * stride;
+        rest /= shape[axis];
+        stride *= box.shape[axis];
+      }
+      if (std::memcmp(points.data() + i * size, whole.data() + at * size, size) != 0) {
+        return Error{EILSEQ,
+                     fmt::format("point {} of level {} of brick {} is not its element {}", i, level, brick, at)};
+      }
+    }
+  }
+  return {};
+}
+
+/// Decodes every brick, by itself and into the whole array, and the points of its levels; EILSEQ when they differ.
 inline Result<Bytes> decode_all(const ArrayCodec& codec, const Store& store, uint8_t finest = 0) {
   const size_t size = element_size(codec.dtype());
   Bytes out(element_count(codec.shape()) * size);
@@ -122,6 +158,9 @@ inline Result<Bytes> decode_all(const ArrayCodec& codec, const Store& store, uin
       VARVE_TRY(decode_one(codec, store, brick, coarse, finest, part.data()));
       put_box(codec.shape(), size, box, part.data(), out.data());
       VARVE_TRY(decode_one(codec, store, brick, coarse, finest, direct.data(), &whole));
+      if (finest == 0) {
+        VARVE_TRY(decode_points_of(codec, store, brick, coarse, part));
+      }
     }
   }
   return out == direct ? Result<Bytes>(std::move(out)) : Error{EILSEQ, "bricks decode to other bytes in their array"};

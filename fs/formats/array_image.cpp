@@ -1,0 +1,139 @@
+#include "fs/formats/array_image.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "fs/formats/check.h"
+#include "fs/formats/hdf5.h"
+#include "fs/formats/hdf5_image.h"
+#include "fs/formats/npy.h"
+#include "fs/formats/raw.h"
+
+namespace varve::fs {
+
+namespace {
+
+constexpr size_t kNpyAlignment = 64;
+
+Error no_array(const RegionSpec& spec, std::string_view format) {
+  return Error{ENOENT, spec.dataset.empty() ? fmt::format("the {} file has no array of numbers", format)
+                                            : fmt::format("a file of format {} has one array, without a name: leave "
+                                                          "\"{}\" out",
+                                                          format, spec.dataset)};
+}
+
+Result<FileImage> npy_region(const NpyHeader& header, const RegionSpec& spec, uint64_t file_size) {
+  VARVE_ASSIGN(auto array, npy_array(header, file_size));
+  if (!array || !spec.dataset.empty()) {
+    return no_array(spec, "npy");
+  }
+  IndexedArray indexed{{std::move(array->region), {}}, header.shape, header.fortran_order, array->inner, header.type};
+  return region_image(indexed, spec);
+}
+
+Result<FileImage> raw_region(Recognised& raw, const RegionSpec& spec) {
+  if (!spec.dataset.empty()) {
+    return no_array(spec, "raw");
+  }
+  ArrayRegion& region = raw.arrays.front();
+  const codec::Extents shape = region.shape;
+  const std::string type = numpy_type(region.dtype, region.big_endian, false);
+  return region_image({{std::move(region), {}}, shape, false, 0, type}, spec);
+}
+
+}  // namespace
+
+std::string numpy_type(codec::DType dtype, bool big_endian, bool complex) {
+  const size_t size = codec::element_size(dtype);
+  const std::string_view name = codec::name_of(dtype);
+  if (dtype == codec::DType::bf16) {
+    return "|V2";
+  }
+  const char kind = complex ? 'c' : name.front();
+  return fmt::format("{}{}{}", size == 1 ? '|' : big_endian ? '>' : '<', kind, complex ? 2 * size : size);
+}
+
+std::vector<std::byte> npy_header(const std::string& type, bool fortran_order, const codec::Extents& shape) {
+  std::string axes = fmt::format("{}", fmt::join(shape, ", "));
+  axes += shape.size() == 1 ? "," : "";
+  std::string text = fmt::format("{{'descr': '{}', 'fortran_order': {}, 'shape': ({}), }}", type,
+                                 fortran_order ? "True" : "False", axes);
+  const size_t prefix = kNpyMagic.size() + 4;
+  const size_t whole = (prefix + text.size() + 1 + kNpyAlignment - 1) / kNpyAlignment * kNpyAlignment;
+  text.append(whole - prefix - text.size() - 1, ' ');
+  text.push_back('\n');
+  std::string out(kNpyMagic);
+  out += {'\1', '\0', static_cast<char>(text.size() & 0xff), static_cast<char>(text.size() >> 8)};
+  out += text;
+  const auto bytes = std::as_bytes(std::span(out));
+  return {bytes.begin(), bytes.end()};
+}
+
+codec::Extents kept_shape(const RegionSpec::Part& part) {
+  codec::Extents shape;
+  for (size_t axis = 0; axis < part.axes.size(); ++axis) {
+    if (part.kept[axis]) {
+      shape.push_back(part.axes[axis].count);
+    }
+  }
+  return shape;
+}
+
+Result<FileImage> region_image(const IndexedArray& array, const RegionSpec& spec) {
+  VARVE_ASSIGN(RegionSpec::Part part, spec.apply(array.shape));
+  const codec::Extents shape = kept_shape(part);
+  FileImage image;
+  std::vector<std::byte> header = npy_header(array.type, array.fortran_order && shape.size() > 1, shape);
+  const uint64_t offset = header.size();
+  image.add_bytes(0, std::move(header));
+  const auto elements = checked_product(shape);
+  if (!elements) {
+    return Error{ENOENT, "the region is larger than any file can be"};
+  }
+  image.size = offset;
+  if (*elements > 0) {
+    if (array.fortran_order) {
+      std::reverse(part.axes.begin(), part.axes.end());
+    }
+    const codec::Extents& all = array.source.region.shape;
+    for (size_t axis = all.size() - array.inner; axis < all.size(); ++axis) {
+      part.axes.push_back({0, 1, all[axis]});
+    }
+    image.sources.push_back(array.source);
+    image.add_slice(offset, 0, std::move(part.axes));
+    image.size += image.parts.back().length;
+  }
+  return image;
+}
+
+FileImage literal_image(const std::string& type, const RegionSpec::Part& part, std::vector<std::byte> elements) {
+  FileImage image;
+  std::vector<std::byte> bytes = npy_header(type, false, kept_shape(part));
+  bytes.insert(bytes.end(), elements.begin(), elements.end());
+  image.size = bytes.size();
+  image.add_bytes(0, std::move(bytes));
+  return image;
+}
+
+Result<FileImage> make_image(const ImageRequest& request, std::string_view name, FileView& file,
+                             const std::optional<RawHint>& hint) {
+  if (request.kind == ImageRequest::Kind::coarse) {
+    return Error{ENOENT, "files of this format have no coarse form"};
+  }
+  VARVE_ASSIGN(const RegionSpec spec, RegionSpec::parse(request.region));
+  VARVE_ASSIGN(const auto npy, read_npy_header(file));
+  if (npy) {
+    return npy_region(*npy, spec, file.size());
+  }
+  if (has_hdf5_signature(file)) {
+    return hdf5_region(file, spec);
+  }
+  VARVE_ASSIGN(auto raw, recognise_raw(name, file, hint));
+  if (raw) {
+    return raw_region(*raw, spec);
+  }
+  return Error{ENOENT, "no arrays are found in a file of this format"};
+}
+
+}  // namespace varve::fs

@@ -1,0 +1,174 @@
+#include "fs/formats/hdf5_dataset.h"
+
+#include <algorithm>
+#include <array>
+
+#include "fs/formats/check.h"
+
+namespace varve::fs {
+
+namespace {
+
+/// Chunks of one file that are looked up at most: some 3 us each.
+constexpr uint64_t kMostChunks = uint64_t{1} << 22;
+/// A chunk grid may have so many cells for each chunk that is stored, and so many more.
+constexpr uint64_t kSparsest = 64;
+constexpr uint64_t kSmallGrid = 65536;
+constexpr uint64_t kChecksumBytes = 4;  // what Fletcher32 appends to a chunk
+
+/// For H5Pset_elink_cb: files that a link names are not opened.
+herr_t refuse_link(const char* /*parent_file*/, const char* /*parent_group*/, const char* /*child_file*/,
+                   const char* /*child_object*/, unsigned* /*flags*/, hid_t /*access*/, void* /*data*/) {
+  return -1;
+}
+
+hid_t open_dataset(hid_t file, const std::string& name) {
+  Hdf5Id access(H5Pcreate(H5P_DATASET_ACCESS), H5Pclose);
+  if (!access || H5Pset_elink_cb(access.get(), refuse_link, nullptr) < 0) {
+    return -1;
+  }
+  return H5Dopen2(file, name.c_str(), access.get());
+}
+
+bool fletcher32_only(hid_t creation, bool& filtered) {
+  int count = H5Pget_nfilters(creation);
+  filtered = count > 0;
+  if (count == 0) {
+    return true;
+  }
+  if (count != 1) {
+    return false;
+  }
+  unsigned flags = 0;
+  size_t values = 0;
+  unsigned config = 0;
+  return H5Pget_filter2(creation, 0, &flags, &values, nullptr, 0, nullptr, &config) == H5Z_FILTER_FLETCHER32;
+}
+
+bool place_contiguous(const Hdf5Dataset& dataset, ArrayRegion& array) {
+  if (H5Pget_external_count(dataset.creation.get()) != 0) {
+    return false;
+  }
+  array.chunk_shape = array.shape;
+  haddr_t offset = H5Dget_offset(dataset.id.get());
+  auto bytes = chunk_bytes(array);
+  if (offset == HADDR_UNDEF || !bytes || H5Dget_storage_size(dataset.id.get()) < *bytes) {
+    return false;
+  }
+  array.chunks = {{0, offset}};
+  return true;
+}
+
+/// Looks every cell of the chunk grid up. False: a chunk has an unexpected size.
+bool look_up_chunks(Hdf5Lookups& lookups, const Hdf5Dataset& dataset, const std::vector<hsize_t>& chunk, uint64_t cells,
+                    uint64_t bytes, bool filtered, ArrayRegion& array) {
+  Hdf5Source& source = *lookups.source;
+  std::vector<hsize_t> offset(chunk.size(), 0);
+  std::array<std::byte, 8> unused{};
+  for (uint64_t cell = 0; cell < cells; ++cell) {
+    source.noted = false;
+    source.note_only = true;
+    uint32_t mask = 0;
+    H5Dread_chunk(dataset.id.get(), H5P_DEFAULT, offset.data(), &mask, unused.data());
+    source.note_only = false;
+    if (source.noted) {
+      if (source.size != bytes && !(filtered && source.size == bytes + kChecksumBytes)) {
+        return false;
+      }
+      array.chunks.push_back({cell, source.address});
+    }
+    for (size_t axis = chunk.size(); axis-- > 0;) {
+      offset[axis] += chunk[axis];
+      if (offset[axis] < array.shape[axis]) {
+        break;
+      }
+      offset[axis] = 0;
+    }
+  }
+  return !array.chunks.empty();
+}
+
+bool place_chunked(Hdf5Lookups& lookups, const Hdf5Dataset& dataset, size_t inner, bool filtered, ArrayRegion& array) {
+  std::array<hsize_t, H5S_MAX_RANK> extents{};
+  int rank = H5Pget_chunk(dataset.creation.get(), H5S_MAX_RANK, extents.data());
+  if (rank < 1 || static_cast<size_t>(rank) + inner != array.shape.size()) {
+    return false;
+  }
+  std::vector<hsize_t> chunk(extents.begin(), extents.begin() + rank);
+  if (std::find(chunk.begin(), chunk.end(), 0U) != chunk.end()) {
+    return false;
+  }
+  array.chunk_shape.assign(chunk.begin(), chunk.end());
+  array.chunk_shape.insert(array.chunk_shape.end(), array.shape.end() - static_cast<ptrdiff_t>(inner),
+                           array.shape.end());
+  auto cells = chunk_grid_size(array);
+  auto bytes = chunk_bytes(array);
+  hsize_t stored = 0;
+  if (!cells || !bytes || H5Dget_num_chunks(dataset.id.get(), dataset.space.get(), &stored) < 0 || stored == 0 ||
+      *cells > kMostChunks - lookups.chunks || *cells / kSparsest > stored + kSmallGrid / kSparsest) {
+    return false;
+  }
+  lookups.chunks += *cells;
+  return look_up_chunks(lookups, dataset, chunk, *cells, *bytes, filtered, array);
+}
+
+}  // namespace
+
+Hdf5Dataset::Hdf5Dataset(hid_t file, const std::string& name)
+    : id(open_dataset(file, name), H5Dclose),
+      creation(id ? H5Dget_create_plist(id.get()) : -1, H5Pclose),
+      space(id ? H5Dget_space(id.get()) : -1, H5Sclose),
+      type(id ? H5Dget_type(id.get()) : -1, H5Tclose) {}
+
+std::optional<codec::Extents> shape_of(hid_t space) {
+  H5S_class_t kind = H5Sget_simple_extent_type(space);
+  if (kind == H5S_SCALAR) {
+    return codec::Extents();
+  }
+  int rank = kind == H5S_SIMPLE ? H5Sget_simple_extent_ndims(space) : -1;
+  std::array<hsize_t, H5S_MAX_RANK> extents{};
+  if (rank < 0 || rank > H5S_MAX_RANK || H5Sget_simple_extent_dims(space, extents.data(), nullptr) != rank) {
+    return std::nullopt;
+  }
+  return codec::Extents(extents.begin(), extents.begin() + rank);
+}
+
+std::optional<ArrayRegion> locate_array(Hdf5Lookups& lookups, const std::string& name, const Hdf5Dataset& dataset) {
+  auto element = describe_type(dataset.type.get());
+  auto shape = shape_of(dataset.space.get());
+  if (!element || !shape) {
+    return std::nullopt;
+  }
+  ArrayRegion array;
+  array.name = name;
+  array.dtype = element->dtype;
+  array.big_endian = element->big_endian;
+  array.shape = *shape;
+  array.shape.insert(array.shape.end(), element->inner.begin(), element->inner.end());
+  if (array.shape.size() > codec::kMaxRank || checked_product(array.shape).value_or(0) == 0) {
+    return std::nullopt;
+  }
+  bool filtered = false;
+  if (!fletcher32_only(dataset.creation.get(), filtered)) {
+    return std::nullopt;
+  }
+  bool placed = false;
+  switch (H5Pget_layout(dataset.creation.get())) {
+    case H5D_CONTIGUOUS:
+      placed = place_contiguous(dataset, array);
+      break;
+    case H5D_CHUNKED:
+      placed = place_chunked(lookups, dataset, element->inner.size(), filtered, array);
+      break;
+    default:
+      break;
+  }
+  if (!placed || !check_array(array).ok()) {
+    return std::nullopt;
+  }
+  collect_fill_values(dataset.id.get(), dataset.creation.get(), dataset.type.get(), *element, array.fill_values);
+  array.keep_exact = filtered ? "checksummed" : "";
+  return array;
+}
+
+}  // namespace varve::fs

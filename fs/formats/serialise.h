@@ -1,0 +1,15 @@
+// An array's description as bytes and back: for the worker's answers.
+#pragma once
+
+#include "fs/formats/recogniser.h"
+#include "fs/serial.h"
+
+namespace varve::fs {
+
+inline constexpr size_t kSmallestArray = 9;  ///< bytes that an array takes at least
+
+void write_array(SerialWriter& out, const ArrayRegion& array);
+/// Unchecked: see check_array, and `in` for whether there was one.
+ArrayRegion read_array(SerialReader& in);
+
+}  // namespace varve::fs
