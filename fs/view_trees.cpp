@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "fs/core.h"
+#include "fs/log.h"
 
 namespace varve::fs {
 
@@ -52,7 +53,14 @@ Result<Entry> Core::lookup_mirrored(InodeNumber parent, std::string_view name) {
     node->name = real.name;
   }
   Entry entry;
-  VARVE_ASSIGN(entry.attributes, mirrored_attributes(view_inode(view, real.inode)));
+  auto attributes = mirrored_attributes(view_inode(view, real.inode));
+  if (!attributes.ok()) {
+    if (coarseness_of(view)) {
+      log_line(LogLevel::info, fmt::format("no coarse form of {}: {}", name, attributes.error().text));
+    }
+    return attributes.error();
+  }
+  entry.attributes = *attributes;
   if (is_region(view)) {
     regions_.refer(view);
   }

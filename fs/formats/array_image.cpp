@@ -7,8 +7,10 @@
 #include "fs/formats/check.h"
 #include "fs/formats/hdf5.h"
 #include "fs/formats/hdf5_image.h"
+#include "fs/formats/netcdf3.h"
 #include "fs/formats/npy.h"
 #include "fs/formats/raw.h"
+#include "fs/formats/thinning.h"
 
 namespace varve::fs {
 
@@ -40,6 +42,44 @@ Result<FileImage> raw_region(Recognised& raw, const RegionSpec& spec) {
   const codec::Extents shape = region.shape;
   const std::string type = numpy_type(region.dtype, region.big_endian, false);
   return region_image({{std::move(region), {}}, shape, false, 0, type}, spec);
+}
+
+FileImage npy_coarse(const NpyHeader& header, NpyArray array, uint8_t shift) {
+  std::vector<SliceAxis> axes;
+  for (const uint64_t extent : array.region.shape) {
+    axes.push_back(thinned(extent, shift));
+  }
+  for (size_t axis = axes.size() - array.inner; axis < axes.size(); ++axis) {
+    axes[axis] = {0, 1, array.region.shape[axis]};
+  }
+  codec::Extents shape;
+  for (size_t axis = 0; axis + array.inner < axes.size(); ++axis) {
+    shape.push_back(axes[axis].count);
+  }
+  if (header.fortran_order) {
+    std::reverse(shape.begin(), shape.end());
+  }
+  FileImage image;
+  std::vector<std::byte> bytes = npy_header(header.type, header.fortran_order, shape);
+  const uint64_t offset = bytes.size();
+  image.add_bytes(0, std::move(bytes));
+  image.sources.push_back({std::move(array.region), {}});
+  image.add_slice(offset, 0, std::move(axes));
+  image.size = offset + image.parts.back().length;
+  return image;
+}
+
+Result<FileImage> coarse_image(uint8_t shift, FileView& file) {
+  VARVE_ASSIGN(const auto npy, read_npy_header(file));
+  if (npy) {
+    VARVE_ASSIGN(auto array, npy_array(*npy, file.size()));
+    return array ? Result<FileImage>(npy_coarse(*npy, std::move(*array), shift))
+                 : Error{ENOENT, "its elements are no numbers, or there are none"};
+  }
+  if (has_netcdf3_magic(file)) {
+    return netcdf3_coarse(file, shift);
+  }
+  return Error{ENOENT, "files of this format have no coarse form"};
 }
 
 }  // namespace
@@ -119,7 +159,7 @@ FileImage literal_image(const std::string& type, const RegionSpec::Part& part, s
 Result<FileImage> make_image(const ImageRequest& request, std::string_view name, FileView& file,
                              const std::optional<RawHint>& hint) {
   if (request.kind == ImageRequest::Kind::coarse) {
-    return Error{ENOENT, "files of this format have no coarse form"};
+    return coarse_image(request.shift, file);
   }
   VARVE_ASSIGN(const RegionSpec spec, RegionSpec::parse(request.region));
   VARVE_ASSIGN(const auto npy, read_npy_header(file));
@@ -128,6 +168,9 @@ Result<FileImage> make_image(const ImageRequest& request, std::string_view name,
   }
   if (has_hdf5_signature(file)) {
     return hdf5_region(file, spec);
+  }
+  if (has_netcdf3_magic(file)) {
+    return netcdf3_region(file, spec);
   }
   VARVE_ASSIGN(auto raw, recognise_raw(name, file, hint));
   if (raw) {

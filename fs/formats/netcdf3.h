@@ -1,0 +1,18 @@
+// NetCDF's classic formats (CDF-1, CDF-2, CDF-5): images of their files. See file_image.h.
+// Method: https://docs.unidata.ucar.edu/netcdf-c/current/file_format_specifications.html
+#pragma once
+
+#include "fs/formats/region_spec.h"
+
+namespace varve::fs {
+
+bool has_netcdf3_magic(FileView& file);
+
+/// The file with dimensions thinned (but those that are the length of strings), its variables and coordinates with
+/// them. ENOENT, EBADMSG: the header cannot be read, with the reason.
+Result<FileImage> netcdf3_coarse(FileView& file, uint8_t shift);
+
+/// A part of a variable as .npy. ENOENT: no such variable.
+Result<FileImage> netcdf3_region(FileView& file, const RegionSpec& spec);
+
+}  // namespace varve::fs
