@@ -18,9 +18,15 @@ bool is_content(Op op) { return op == Op::read || op == Op::write || op == Op::c
 
 Armed::Armed(Schedule schedule, fs::RecogniserPool& recognisers)
     : schedule_(std::move(schedule)), recognisers_(recognisers) {
-  for (const Rule& rule : schedule_.rules) {
+  for (uint32_t number = 0; number < schedule_.rules.size(); ++number) {
+    const Rule& rule = schedule_.rules[number];
     rule_states_.push_back(std::make_unique<RuleState>());
     const auto seam = static_cast<size_t>(rule.seam);
+    const bool glob = rule.target.path.find_first_of("*?[\\") != std::string::npos;
+    (glob ? globs_[seam] : named_[seam][rule.target.path]).push_back(number);
+    if (rule.model == Model::read_disturb || rule.model == Model::retention) {
+      wearing_[seam].push_back(number);
+    }
     seams_ |= 1U << seam;
     tracks_unsynced_[seam] = tracks_unsynced_[seam] || rule.model == Model::power_cut;
     tracks_previous_[seam] = tracks_previous_[seam] || rule.model == Model::stale_read;
@@ -44,10 +50,23 @@ uint64_t Armed::replay_left() const {
   return replay_.size();
 }
 
+std::vector<uint32_t> Armed::rules_for(Seam seam, const std::string& path) const {
+  const auto at = static_cast<size_t>(seam);
+  std::vector<uint32_t> rules;
+  std::ranges::copy_if(globs_[at], std::back_inserter(rules),
+                       [&](uint32_t number) { return fs::glob_match(schedule_.rules[number].target.path, path); });
+  if (const auto named = named_[at].find(path); named != named_[at].end()) {
+    const auto middle = static_cast<std::ptrdiff_t>(rules.size());
+    rules.insert(rules.end(), named->second.begin(), named->second.end());
+    std::inplace_merge(rules.begin(), rules.begin() + middle, rules.end());
+  }
+  return rules;
+}
+
 std::shared_ptr<PathCounts> Armed::counts_of(Seam seam, const std::string& path) {
   std::shared_ptr<PathCounts>& counts = counts_[static_cast<size_t>(seam)][path];
   if (!counts) {
-    counts = std::make_shared<PathCounts>(schedule_.rules.size());
+    counts = std::make_shared<PathCounts>(rules_for(seam, path));
   }
   return counts;
 }
@@ -61,11 +80,6 @@ std::shared_ptr<FileState> Armed::file(Seam seam, const std::string& path) {
     file->kind = seam == Seam::device ? file_kind(path) : FileKind::none;
     file->counts = counts_of(seam, path);
     file->seen = start_;
-    file->run_left.resize(schedule_.rules.size());
-    file->run_at.resize(schedule_.rules.size());
-    for (const Rule& rule : schedule_.rules) {
-      file->path_matches.push_back(rule.seam == seam && fs::glob_match(rule.target.path, path));
-    }
   }
   return file;
 }
@@ -89,10 +103,6 @@ void Armed::renamed(Seam seam, const std::string& from, const std::string& to) {
     const std::lock_guard lock(mutex_);
     file->path = path;
     file->counts = counts_of(seam, path);
-    for (size_t i = 0; i < schedule_.rules.size(); ++i) {
-      const Rule& rule = schedule_.rules[i];
-      file->path_matches[i] = rule.seam == seam && fs::glob_match(rule.target.path, path);
-    }
     files[path] = file;
   }
   unsynced(seam).renamed(from, to);
@@ -109,6 +119,7 @@ struct Armed::Look {
   FileState& file;
   Medium* medium;
   const Asked& asked;
+  std::optional<std::string> process = {};  ///< the caller's name, once a rule has asked for it
 };
 
 bool Armed::in_window(const Rule& rule) const {
@@ -134,12 +145,12 @@ void Armed::mark(const std::string& name) {
   marks_.insert(name);
 }
 
-bool Armed::matches(const Look& look, size_t number) {
+/// All but the path.
+bool Armed::matches(Look& look, size_t number) {
   const Rule& rule = schedule_.rules[number];
   const Target& target = rule.target;
   const Asked& asked = look.asked;
-  if (!look.file.path_matches[number] || !target.operations.test(static_cast<size_t>(asked.op)) ||
-      (target.pid && *target.pid != asked.pid) ||
+  if (!target.operations.test(static_cast<size_t>(asked.op)) || (target.pid && *target.pid != asked.pid) ||
       (target.kinds.any() && !target.kinds.test(static_cast<size_t>(look.file.kind)))) {
     return false;
   }
@@ -147,8 +158,11 @@ bool Armed::matches(const Look& look, size_t number) {
   if (is_content(asked.op) && asked.length == 0 && touches) {
     return false;
   }
-  if (!target.process.empty() && !fs::glob_match(target.process, process_name(asked.pid))) {
-    return false;
+  if (!target.process.empty()) {
+    look.process = look.process ? look.process : process_name(asked.pid);
+    if (!fs::glob_match(target.process, *look.process)) {
+      return false;
+    }
   }
   if (target.level || target.brick || target.object) {
     const index::PackHeader* record = record_at(look.file, asked.offset, asked.data);
@@ -188,7 +202,8 @@ bool Armed::fires(const Look& look, size_t number, uint64_t in_file, Draw& draw)
   RuleState& state = *rule_states_[number];
   const uint64_t in_mount = ++state.matched;
   const uint64_t count = trigger.count_per_file ? in_file : in_mount;
-  if (look.file.run_left[number] > 0) {
+  const auto run = look.file.runs.find(number);
+  if (run != look.file.runs.end() && run->second.left > 0) {
     return true;  // a torn run goes on
   }
   if (state.injected >= trigger.limit || (!trigger.nth.empty() && !std::ranges::binary_search(trigger.nth, count)) ||
@@ -259,14 +274,15 @@ Effect Armed::fill_disk(const Rule& rule, RuleState& state, uint64_t length) {
 }
 
 void Armed::count_wear(const Look& look) {
-  for (const Rule& rule : schedule_.rules) {
-    if (rule.model == Model::read_disturb && rule.seam == look.asked.seam && look.asked.op == Op::read) {
+  for (const uint32_t number : wearing_[static_cast<size_t>(look.asked.seam)]) {
+    const Rule& rule = schedule_.rules[number];
+    if (rule.model == Model::read_disturb && look.asked.op == Op::read) {
       const uint64_t block = rule.parameters.size.value_or(uint64_t{1} << 20);
       for (uint64_t at = look.asked.offset / block * block; at < look.asked.offset + look.asked.length; at += block) {
         ++look.file.wear[at].reads;
       }
     }
-    if (rule.model == Model::retention && rule.seam == look.asked.seam && look.asked.op == Op::write) {
+    if (rule.model == Model::retention && look.asked.op == Op::write) {
       constexpr uint64_t kPage = 4096;
       for (uint64_t at = look.asked.offset / kPage * kPage; at < look.asked.offset + look.asked.length; at += kPage) {
         look.file.wear[at | 1].written = Clock::now();
@@ -317,7 +333,7 @@ void Armed::settle(size_t number, Effect& effect) {
 Result<Verdict> Armed::decide(FileState& file, Medium* medium, const Asked& asked_now) {
   Asked asked = asked_now;
   asked.index = file.counts->operations[static_cast<size_t>(asked.op)]++;
-  const Look look{file, medium, asked};
+  Look look{file, medium, asked};
   if (replays_) {
     return from_replay(look);
   }
@@ -327,17 +343,19 @@ Result<Verdict> Armed::decide(FileState& file, Medium* medium, const Asked& aske
   if (verdict) {
     return *std::move(verdict);
   }
-  for (size_t number = 0; number < schedule_.rules.size(); ++number) {
+  const uint64_t path_hash = hash_of(file.path);
+  for (size_t i = 0; i < file.counts->rules.size(); ++i) {
+    const size_t number = file.counts->rules[i];
     const Rule& rule = schedule_.rules[number];
-    if (rule.seam != asked.seam || !matches(look, number)) {
+    if (!matches(look, number)) {
       continue;
     }
     std::vector<Aim> aims = aims_of(look, rule);
     if (is_content(asked.op) && aims.empty()) {
       continue;
     }
-    const uint64_t in_file = ++file.counts->matches[number];
-    Draw draw(schedule_.seed, mix(number) ^ hash_of(file.path), in_file);
+    const uint64_t in_file = ++file.counts->matches[i];
+    Draw draw(schedule_.seed, mix(number) ^ path_hash, in_file);
     if (!fires(look, number, in_file, draw) || verdict) {
       continue;
     }

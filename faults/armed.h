@@ -68,8 +68,9 @@ class Armed {
 
  private:
   struct Look;
+  std::vector<uint32_t> rules_for(Seam seam, const std::string& path) const;
   std::shared_ptr<PathCounts> counts_of(Seam seam, const std::string& path);
-  bool matches(const Look& look, size_t number);
+  bool matches(Look& look, size_t number);
   std::vector<Aim> aims_of(const Look& look, const Rule& rule);
   void update_map(const Look& look);
   bool in_window(const Rule& rule) const;
@@ -88,6 +89,10 @@ class Armed {
   const Clock::time_point start_ = Clock::now();
   std::vector<std::unique_ptr<RuleState>> rule_states_;
   std::array<bool, 2> tracks_unsynced_{}, tracks_previous_{};
+  /// Rules by what their path is: one name, or a glob. Of each seam, in the schedule's order.
+  std::array<std::unordered_map<std::string, std::vector<uint32_t>>, 2> named_;
+  std::array<std::vector<uint32_t>, 2> globs_;
+  std::array<std::vector<uint32_t>, 2> wearing_;  ///< rules of read_disturb and retention
   std::atomic<uint64_t> injections_{0};
   std::array<UnsyncedLog, 2> unsynced_;
   std::array<std::atomic<int>, 2> dead_{};       ///< errno; 0: alive

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "faults/effect.h"
+#include "faults/json_fields.h"
 
 namespace varve::faults {
 namespace {
@@ -33,10 +34,10 @@ std::vector<std::byte> unhex(const std::string& text) {
     if (c >= 'a' && c <= 'f') {
       return static_cast<unsigned>(c - 'a') + 10;
     }
-    throw std::invalid_argument("no hexadecimal digit");
+    throw std::invalid_argument("bytes are not in hexadecimal digits (0 to 9, a to f)");
   };
   if (text.size() % 2 != 0) {
-    throw std::invalid_argument("half a byte");
+    throw std::invalid_argument("bytes are an odd number of hexadecimal digits");
   }
   std::vector<std::byte> bytes;
   for (size_t i = 0; i < text.size(); i += 2) {
@@ -59,13 +60,13 @@ Json json_of(const Edit& edit) {
 
 Edit edit_of(const Json& in) {
   Edit edit;
-  edit.offset = in.at("offset").get<uint64_t>();
-  edit.length = in.at("length").get<uint64_t>();
-  edit.from = find_in<Edit::From>(kFromNames, in.at("from").get<std::string>()).value();
-  edit.fill = in.value("fill", uint8_t{0});
-  edit.bytes = unhex(in.value("new", std::string()));
+  edit.offset = field<uint64_t>(in, "offset");
+  edit.length = field<uint64_t>(in, "length");
+  edit.from = field<Edit::From>(in, "from", kFromNames);
+  edit.fill = field(in, "fill", uint8_t{0});
+  edit.bytes = unhex(field(in, "new", std::string()));
   if ((edit.from == Edit::From::bytes && edit.bytes.size() != edit.length) || edit.length > kLongestEdit) {
-    throw std::invalid_argument("an edit's length is not that of its bytes, or above 1 GiB");
+    throw std::invalid_argument("an edit's 'length' is not that of its bytes, or above 1 GiB");
   }
   return edit;
 }
@@ -80,11 +81,11 @@ Json json_of(const Rest& rest) {
 
 Rest rest_of(const Json& in) {
   Rest rest;
-  rest.path = in.at("path").get<std::string>();
-  rest.offset = in.at("offset").get<uint64_t>();
-  rest.bytes = unhex(in.at("new").get<std::string>());
+  rest.path = field<std::string>(in, "path");
+  rest.offset = field<uint64_t>(in, "offset");
+  rest.bytes = unhex(field<std::string>(in, "new"));
   if (in.contains("size")) {
-    rest.size_then = in.at("size").get<uint64_t>();
+    rest.size_then = field<uint64_t>(in, "size");
   }
   return rest;
 }
@@ -116,30 +117,38 @@ std::string to_json(const Effect& effect) {
 }
 
 Result<Effect> effect_from_json(std::string_view text) {
+  const Json in = Json::parse(text, nullptr, false);
+  if (!in.is_object()) {
+    return Error{EBADMSG, "the effect is no JSON object"};
+  }
   try {
-    const Json in = Json::parse(text);
     Effect effect;
-    for (const Json& edit : in.value("edits", Json::array())) {
+    for (const Json& edit : field(in, "edits", Json::array())) {
       effect.edits.push_back(edit_of(edit));
     }
-    for (const Json& rest : in.value("rest", Json::array())) {
+    for (const Json& rest : field(in, "rest", Json::array())) {
       effect.rest.push_back(rest_of(rest));
     }
-    effect.grows = in.value("grows", false);
-    effect.skipped = in.value("skipped", false);
-    effect.moved = in.value("moved", int64_t{0});
+    effect.grows = field(in, "grows", false);
+    effect.skipped = field(in, "skipped", false);
+    effect.moved = field(in, "moved", int64_t{0});
     if (in.contains("count")) {
-      effect.count = in.at("count").get<uint64_t>();
+      effect.count = field<uint64_t>(in, "count");
     }
     if (in.contains("errno")) {
-      effect.error = errno_of(in.at("errno").get<std::string>()).value();
+      const auto name = field<std::string>(in, "errno");
+      const auto code = errno_of(name);
+      if (!code) {
+        throw std::invalid_argument(fmt::format("'errno' cannot be \"{}\"", name));
+      }
+      effect.error = *code;
     }
-    effect.delay = in.value("delay_us", uint64_t{0});
-    effect.ending = find_in<Ending>(kEndingNames, in.value("ending", std::string("normal"))).value();
-    effect.note = in.value("note", std::string());
+    effect.delay = field(in, "delay_us", uint64_t{0});
+    effect.ending = in.contains("ending") ? field<Ending>(in, "ending", kEndingNames) : Ending::normal;
+    effect.note = field(in, "note", std::string());
     return effect;
-  } catch (const std::exception& problem) {  // of the JSON library and of what is above
-    return Error{EBADMSG, fmt::format("no effect of a fault: {}", problem.what())};
+  } catch (const std::invalid_argument& problem) {
+    return Error{EBADMSG, fmt::format("in the effect {}", problem.what())};
   }
 }
 

@@ -357,8 +357,7 @@ Result<fs::FileSystemSpace> FaultyOperations::space(const fs::Caller& caller) {
 Status FaultyOperations::set_xattr(const fs::Caller& caller, fs::InodeNumber inode, std::string_view name,
                                    std::string_view value, int flags) {
   if (name == kMarkAttribute) {
-    injector_.mark(std::string(value));
-    return {};
+    return injector_.mark(std::string(value));
   }
   return around<void>(caller, Op::setxattr, path_of(inode),
                       [&] { return below_.set_xattr(caller, inode, name, value, flags); });

@@ -380,6 +380,20 @@ class Walk {
 
 }  // namespace
 
+const std::vector<std::string>& structure_names() {
+  static const std::vector<std::string> names = [] {
+    std::set<std::string> all = {"raw_data", "superblock", "unused", "header", "bytes", "object_header.unknown"};
+    for (const Signature& signature : kSignatures) {
+      all.emplace(signature.structure);
+    }
+    for (const std::string_view message : kMessages) {
+      all.insert(fmt::format("object_header.{}", message));
+    }
+    return std::vector<std::string>(all.begin(), all.end());
+  }();
+  return names;
+}
+
 std::vector<Segment> hdf5_structures(fs::FileView& file) {
   fs::CachingView cached(file);
   return Walk(cached).run();

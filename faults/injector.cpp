@@ -8,6 +8,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <thread>
+#include <utility>
 
 #include "faults/aim.h"
 #include "fs/log.h"
@@ -29,9 +30,8 @@ Status Injector::replace(const std::shared_ptr<Armed>& armed) {
   std::shared_ptr<Armed> old;
   {
     const std::lock_guard lock(mutex_);
-    old = std::move(armed_);
-    armed_ = armed;
-    seams_.store(armed ? armed->seams() : 0);
+    old = std::exchange(armed_, nullptr);
+    seams_.store(0);
   }
   if (old) {
     old->stop();
@@ -42,13 +42,16 @@ Status Injector::replace(const std::shared_ptr<Armed>& armed) {
     }
     journal_.end(old->injections());
   }
-  if (armed) {
-    VARVE_TRY(journal_.begin(armed->schedule()));
+  const Status begun = armed ? journal_.begin(armed->schedule()) : Status();
+  if (armed && begun.ok()) {  // nothing happens that no journal tells of
+    const std::lock_guard lock(mutex_);
+    armed_ = armed;
+    seams_.store(armed->seams());
   }
   if (on_change_) {
     on_change_();
   }
-  return {};
+  return begun;
 }
 
 Status Injector::arm(std::string_view text) {
@@ -102,10 +105,12 @@ std::string Injector::schedule() const {
   return armed ? armed->schedule().text : "";
 }
 
-void Injector::mark(const std::string& name) {
+Status Injector::mark(const std::string& name) {
+  VARVE_TRY(check_mark(name));
   if (const auto armed = current()) {
     armed->mark(name);
   }
+  return {};
 }
 
 bool Injector::bypasses_cache(const std::string& path) const {
@@ -116,8 +121,7 @@ bool Injector::bypasses_cache(const std::string& path) const {
   if (armed->replays() || !armed->schedule().bypass_page_cache) {
     return armed->schedule().bypass_page_cache;
   }
-  const auto file = armed->file(Seam::app, path);
-  return std::ranges::find(file->path_matches, true) != file->path_matches.end();
+  return !armed->file(Seam::app, path)->counts->rules.empty();
 }
 
 // --- operations -----------------------------------------------------------------------------------------------------

@@ -48,8 +48,8 @@ class Injector {
   std::string status() const;  ///< JSON
   std::string schedule() const;
   Result<std::string> journal() const { return journal_.text(); }
-  /// A program's word for where it is, for from_mark and to_mark.
-  void mark(const std::string& name);
+  /// A program's word for where it is, for from_mark and to_mark. EINVAL (check_mark).
+  Status mark(const std::string& name);
   /// Does the armed schedule want this file's reads and writes as they are made, past the kernel's cache?
   bool bypasses_cache(const std::string& path) const;
 

@@ -8,8 +8,11 @@
 
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <system_error>
+#include <utility>
 
+#include "faults/json_fields.h"
 #include "fs/log.h"
 
 namespace varve::faults {
@@ -38,8 +41,9 @@ Status Journal::append(const std::string& line) {
     file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   }
   if (file_ < 0 || ::write(file_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
-    return Error{errno != 0 ? errno : EIO, fmt::format("cannot write the journal of faults {}: {}", path_,
-                                                       std::generic_category().message(errno))};
+    const int code = errno != 0 ? errno : EIO;
+    return Error{code, fmt::format("cannot write the journal of faults {}: {}; nothing is armed without one", path_,
+                                   std::generic_category().message(code))};
   }
   return {};
 }
@@ -47,7 +51,12 @@ Status Journal::append(const std::string& line) {
 Status Journal::begin(const Schedule& schedule) {
   const std::lock_guard lock(mutex_);
   struct stat facts {};
-  start_ = ::stat(path_.c_str(), &facts) == 0 ? static_cast<uint64_t>(facts.st_size) : 0;
+  struct stat open_one {};
+  const bool there = ::stat(path_.c_str(), &facts) == 0;
+  if (file_ >= 0 && (!there || ::fstat(file_, &open_one) != 0 || facts.st_ino != open_one.st_ino)) {
+    ::close(std::exchange(file_, -1));  // it was removed or replaced
+  }
+  start_ = there ? static_cast<uint64_t>(facts.st_size) : 0;
   entries_ = 0;
   return append(dumped({{"armed", time_now()}, {"seed", schedule.seed}, {"schedule", schedule.text}}));
 }
@@ -111,41 +120,55 @@ std::string schedule_in(std::string_view journal) {
                                                                                  : std::string();
 }
 
-Result<Replay> parse_journal(std::string_view text) {
+namespace {
+
+JournalEntry entry_of(const Json& in) {
+  JournalEntry entry;
+  entry.rule = field<std::string>(in, "rule");
+  entry.model = field<Model>(in, "model", kModelNames);
+  entry.seam = field<Seam>(in, "seam", kSeamNames);
+  entry.op = field<Op>(in, "op", kOpNames);
+  entry.index = field<uint64_t>(in, "index");
+  entry.path = field<std::string>(in, "path");
+  auto effect = effect_from_json(in.at("effect").dump());
+  if (!effect.ok()) {
+    throw std::invalid_argument(effect.error().text);
+  }
+  entry.effect = *std::move(effect);
+  return entry;
+}
+
+}  // namespace
+
+Result<Replay> parse_journal(std::string_view text, std::string_view file) {
+  constexpr std::string_view kRemedy = "give whole lines as `varve faults journal` printed them";
   Replay replay;
-  size_t number = 0;
-  while (!text.empty()) {
-    ++number;
+  for (size_t number = 1; !text.empty(); ++number) {
     const size_t end = std::min(text.find('\n'), text.size());
     const std::string_view line = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
-    if (line.empty()) {
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) {
+      continue;
+    }
+    const Json in = Json::parse(line, nullptr, false);
+    const bool known = in.is_object() && (in.contains("armed") || in.contains("disarmed") || in.contains("effect"));
+    if (!known) {
+      return Error{EBADMSG, fmt::format("{}, line {}: this is {}; {}", file, number,
+                                        in.is_discarded() ? "no JSON: cut off, or another file's"
+                                                          : "JSON, but no line of a journal",
+                                        kRemedy)};
+    }
+    if (in.contains("armed")) {
+      replay.clear();
+    }
+    if (!in.contains("effect")) {
       continue;
     }
     try {
-      const Json in = Json::parse(line);
-      if (in.contains("armed")) {
-        replay.clear();
-      }
-      if (!in.contains("effect")) {
-        continue;
-      }
-      JournalEntry entry;
-      entry.rule = in.at("rule").get<std::string>();
-      entry.model = find_in<Model>(kModelNames, in.at("model").get<std::string>()).value();
-      entry.seam = find_in<Seam>(kSeamNames, in.at("seam").get<std::string>()).value();
-      entry.op = find_in<Op>(kOpNames, in.at("op").get<std::string>()).value();
-      entry.index = in.at("index").get<uint64_t>();
-      entry.path = in.at("path").get<std::string>();
-      auto effect = effect_from_json(in.at("effect").dump());
-      if (!effect.ok()) {
-        return Error{EBADMSG, fmt::format("journal, line {}: {}", number, effect.error().text)};
-      }
-      entry.effect = *std::move(effect);
+      JournalEntry entry = entry_of(in);
       replay.emplace(key_of(entry.seam, entry.op, entry.path, entry.index), std::move(entry));
-    } catch (const std::exception& problem) {  // of the JSON library
-      return Error{EBADMSG, fmt::format("journal, line {}: {}; give what `varve faults journal` printed", number,
-                                        problem.what())};
+    } catch (const std::exception& problem) {
+      return Error{EBADMSG, fmt::format("{}, line {}: {}; {}", file, number, problem.what(), kRemedy)};
     }
   }
   return replay;

@@ -53,7 +53,7 @@ using Replay = std::multimap<std::string, JournalEntry>;
 std::string key_of(Seam seam, Op op, std::string_view path, uint64_t index);
 /// The schedule that a journal's last `armed` line holds; "" if there is none.
 std::string schedule_in(std::string_view journal);
-/// EBADMSG with the line. Only what the text's last `armed` line begins counts.
-Result<Replay> parse_journal(std::string_view text);
+/// EBADMSG with `file` and the line. Only what the text's last `armed` line begins counts.
+Result<Replay> parse_journal(std::string_view text, std::string_view file = "journal");
 
 }  // namespace varve::faults

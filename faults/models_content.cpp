@@ -204,8 +204,7 @@ namespace {
 /// A run of whole writes, of which some persist.
 Effect tear_run(Scene& scene) {
   const Parameters& parameters = scene.rule.parameters;
-  uint64_t& left = scene.file.run_left[scene.rule_number];
-  uint64_t& at = scene.file.run_at[scene.rule_number];
+  auto& [left, at] = scene.file.runs[scene.rule_number];
   if (left == 0) {
     left = parameters.run;
     at = 0;

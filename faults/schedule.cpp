@@ -1,143 +1,17 @@
 #include "faults/schedule.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
-#include <toml++/toml.h>
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <set>
 
 #include "faults/schedule_keys.h"
+#include "faults/structure.h"
+#include "faults/toml_reader.h"
 #include "fs/policy.h"
 
 namespace varve::faults {
 namespace {
-
-/// Reads one table; every error names its line. A key that nobody asked for is an error at the end.
-class TableReader {
- public:
-  explicit TableReader(const toml::table& table) : table_(table) {}
-
-  Error wrong(std::string_view key, std::string_view what) const {
-    const toml::node* node = table_.get(key);
-    return error_at(node != nullptr ? node->source().begin.line : table_.source().begin.line,
-                    fmt::format("'{}' {}", key, what));
-  }
-  static Error error_at(size_t line, std::string_view what) {
-    return {EINVAL, fmt::format("schedule, line {}: {}", line, what)};
-  }
-  bool has(std::string_view key) const { return table_.contains(key); }
-
-  Status text(std::string_view key, std::string& value) const {
-    if (const toml::node* node = table_.get(key)) {
-      const auto found = node->value<std::string>();
-      if (!node->is_string() || !found) {
-        return wrong(key, "must be a string in quotes");
-      }
-      value = *found;
-    }
-    return {};
-  }
-  Status truth(std::string_view key, bool& value) const {
-    if (const toml::node* node = table_.get(key)) {
-      if (!node->is_boolean()) {
-        return wrong(key, "must be true or false");
-      }
-      value = node->value<bool>().value_or(false);
-    }
-    return {};
-  }
-  Status number(std::string_view key, double& value, double least, double most) const {
-    if (const toml::node* node = table_.get(key)) {
-      const auto found = node->value<double>();
-      if (!node->is_number() || !found || !(*found >= least && *found <= most)) {
-        return wrong(key, fmt::format("must be a number from {} to {}", least, most));
-      }
-      value = *found;
-    }
-    return {};
-  }
-  template <typename Integer>
-  Status whole(std::string_view key, Integer& value, int64_t least, int64_t most = INT64_MAX) const {
-    if (const toml::node* node = table_.get(key)) {
-      const auto found = node->is_integer() ? node->value<int64_t>() : std::nullopt;
-      if (!found || *found < least || *found > most) {
-        return wrong(key, fmt::format("must be a whole number from {} to {}", least, most));
-      }
-      value = static_cast<Integer>(*found);
-    }
-    return {};
-  }
-  template <typename Integer>
-  Status whole(std::string_view key, std::optional<Integer>& value, int64_t least, int64_t most = INT64_MAX) const {
-    if (has(key)) {
-      Integer found{};
-      VARVE_TRY(whole(key, found, least, most));
-      value = found;
-    }
-    return {};
-  }
-  template <typename Enum, size_t N>
-  Status word(std::string_view key, const std::array<std::string_view, N>& names, Enum& value) const {
-    std::string name;
-    VARVE_TRY(text(key, name));
-    if (has(key)) {
-      const auto found = find_in<Enum>(names, name);
-      if (!found) {
-        return wrong(key, fmt::format("cannot be \"{}\": give one of {}", name, fmt::join(names, ", ")));
-      }
-      value = *found;
-    }
-    return {};
-  }
-  /// A value or a list of values.
-  template <typename T>
-  Status list(std::string_view key, std::vector<T>& values, std::string_view what) const {
-    const toml::node* node = table_.get(key);
-    if (node == nullptr) {
-      return {};
-    }
-    values.clear();
-    const auto add = [&](const toml::node& item) {
-      const auto value = item.value_exact<T>();
-      if (value) {
-        values.push_back(*value);
-      } else if (std::is_same_v<T, double> && item.is_integer()) {
-        values.push_back(item.value<T>().value_or(T{}));
-      }
-      return value.has_value() || (std::is_same_v<T, double> && item.is_integer());
-    };
-    bool good = true;
-    if (const toml::array* array = node->as_array()) {
-      for (const toml::node& item : *array) {
-        good = good && add(item);
-      }
-      good = good && !array->empty();
-    } else {
-      good = add(*node);
-    }
-    return good ? Status() : Status(wrong(key, fmt::format("must be {}, or a list of them", what)));
-  }
-  Status glob(std::string_view key, std::string& value) const {
-    VARVE_TRY(text(key, value));
-    const Status good = fs::check_glob(value);
-    return good.ok() ? Status() : Status(wrong(key, good.error().text));
-  }
-
- private:
-  const toml::table& table_;
-};
-
-Status check_known(const toml::table& table, const std::vector<std::string_view>& known, std::string_view where) {
-  for (const auto& [key, node] : table) {
-    if (std::find(known.begin(), known.end(), key.str()) == known.end()) {
-      return TableReader::error_at(key.source().begin.line, fmt::format("'{}' means nothing {}. Known here: {}",
-                                                                        key.str(), where, fmt::join(known, ", ")));
-    }
-  }
-  return {};
-}
 
 Status read_range(const toml::array* pair, const TableReader& in, std::string_view key, std::vector<ByteRange>& out) {
   const auto at = [&](size_t i) -> std::optional<int64_t> {
@@ -177,35 +51,87 @@ Status read_set(const TableReader& in, std::string_view key, const std::array<st
   for (const std::string& name : words) {
     const auto found = find_in<Enum>(names, name);
     if (!found) {
-      return in.wrong(key, fmt::format("cannot be \"{}\": give one of {}", name, fmt::join(names, ", ")));
+      return in.not_one_of(key, name, names);
     }
     set.set(static_cast<size_t>(*found));
   }
   return {};
 }
 
-Status read_target(const toml::table& table, const TableReader& in, Rule& rule) {
+/// Each can come at the rule's seam, and the model can act on it.
+Status check_operations(const TableReader& in, const Rule& rule) {
+  std::vector<std::string_view> possible;
+  for (size_t op = 0; op < kOps; ++op) {
+    if (comes_at(rule.seam, static_cast<Op>(op)) && acts_on(rule.model, static_cast<Op>(op))) {
+      possible.push_back(kOpNames[op]);
+    }
+  }
+  for (size_t op = 0; op < kOps; ++op) {
+    if (!rule.target.operations.test(op)) {
+      continue;
+    }
+    if (!acts_on(rule.model, static_cast<Op>(op))) {
+      return in.wrong("operation", fmt::format("cannot be \"{}\" for {}: give one of {}", kOpNames[op],
+                                               name_of(rule.model), fmt::join(possible, ", ")));
+    }
+    if (!comes_at(rule.seam, static_cast<Op>(op))) {
+      return in.wrong("operation",
+                      fmt::format("cannot be \"{}\" at the seam \"{}\", where it never comes: give one of {}",
+                                  kOpNames[op], name_of(rule.seam), fmt::join(possible, ", ")));
+    }
+  }
+  return {};
+}
+
+/// Region, dataset and structure; together they can mean something.
+Status read_meaning(const TableReader& in, Target& target) {
+  constexpr std::array<std::string_view, 2> kRegions = {"bytes", "array"};
+  VARVE_TRY(in.text("region", target.region));
+  if (in.has("region") && std::ranges::find(kRegions, target.region) == kRegions.end()) {
+    return in.not_one_of("region", target.region, kRegions);
+  }
+  VARVE_TRY(in.glob("dataset", target.dataset));
+  VARVE_TRY(in.glob("structure", target.structure));
+  const bool raw = target.structure.empty() || fs::glob_match(target.structure, "raw_data");
+  if (!target.structure.empty()) {
+    const std::vector<std::string_view> names(structure_names().begin(), structure_names().end());
+    if (std::ranges::none_of(names, [&](std::string_view name) { return fs::glob_match(target.structure, name); })) {
+      return in.not_one_of("structure", target.structure, names);
+    }
+  }
+  if (target.region == "bytes" && !target.dataset.empty()) {
+    return in.wrong("region", "cannot be \"bytes\" beside 'dataset': a dataset's bytes are an array's");
+  }
+  if (!raw && (target.region == "array" || !target.dataset.empty())) {
+    return in.wrong("structure",
+                    "must be \"raw_data\" beside 'dataset' or region = \"array\": other structures hold no "
+                    "elements");
+  }
+  return {};
+}
+
+/// All kinds but "none", which no file of the store is.
+Status read_kinds(const TableReader& in, Target& target) {
+  VARVE_TRY((read_set<FileKind>(in, "kind", kFileKindNames, target.kinds)));
+  if (target.kinds.test(static_cast<size_t>(FileKind::none))) {
+    return in.not_one_of("kind", "none", std::span(kFileKindNames).subspan(1));
+  }
+  return {};
+}
+
+Status read_target(const TableReader& in, Rule& rule) {
   Target& target = rule.target;
   VARVE_TRY((read_set<Op>(in, "operation", kOpNames, target.operations)));
   if (target.operations.none()) {
     target.operations.set(static_cast<size_t>(default_operation(rule.model)));
   }
-  for (size_t op = 0; op < kOps; ++op) {
-    if (target.operations.test(op) && !acts_on(rule.model, static_cast<Op>(op))) {
-      return in.wrong("operation", fmt::format("cannot be \"{}\" for {}", kOpNames[op], name_of(rule.model)));
-    }
-  }
-  VARVE_TRY(in.glob("path", target.path));
-  VARVE_TRY(read_ranges(table, in, target));
+  VARVE_TRY(check_operations(in, rule));
+  VARVE_TRY(in.path_glob("path", target.path));
+  VARVE_TRY(read_ranges(in.table(), in, target));
   VARVE_TRY(in.glob("process", target.process));
   VARVE_TRY(in.whole("pid", target.pid, 1));
-  VARVE_TRY(in.text("region", target.region));
-  if (!target.region.empty() && target.region != "bytes" && target.region != "array") {
-    return in.wrong("region", "must be \"bytes\" or \"array\"");
-  }
-  VARVE_TRY(in.glob("dataset", target.dataset));
-  VARVE_TRY(in.glob("structure", target.structure));
-  VARVE_TRY((read_set<FileKind>(in, "kind", kFileKindNames, target.kinds)));
+  VARVE_TRY(read_meaning(in, target));
+  VARVE_TRY(read_kinds(in, target));
   VARVE_TRY(in.whole("level", target.level, 0));
   VARVE_TRY(in.whole("brick", target.brick, 0));
   VARVE_TRY(in.whole("object", target.object, 1));
@@ -221,14 +147,15 @@ Status read_target(const toml::table& table, const TableReader& in, Rule& rule) 
     }
     target.element = *type;
   }
+  // A `seam`, a `dataset` or an `element` may stand further down in a text that is still being written.
   if (rule.seam == Seam::app && (target.kinds.any() || target.level || target.brick || target.object)) {
-    return in.wrong("seam", "must be \"device\" where kind, level, brick or object is given");
+    return in.lacking("seam", "must be \"device\" where kind, level, brick or object is given");
   }
   if (rule.seam == Seam::device && (rule.needs_structure() || target.pid || !target.process.empty())) {
     return in.wrong("seam", "must be \"app\" where region, dataset, structure, process or pid is given");
   }
   if (!rule.needs_structure() && !target.element && (target.byte || rule.parameters.bits != BitClass::any)) {
-    return in.wrong(target.byte ? "byte" : "bits", "needs to know the elements: give 'dataset', or 'element'");
+    return in.lacking(target.byte ? "byte" : "bits", "needs to know the elements: give 'dataset', or 'element'");
   }
   return {};
 }
@@ -246,15 +173,15 @@ Status read_trigger(const TableReader& in, Trigger& trigger) {
   VARVE_TRY(in.whole("every", trigger.every, 1));
   VARVE_TRY(in.number("probability", trigger.probability, 0, 1));
   VARVE_TRY(in.number("after", trigger.after, 0, 1e9));
-  VARVE_TRY(in.text("from_mark", trigger.from_mark));
-  VARVE_TRY(in.text("to_mark", trigger.to_mark));
-  VARVE_TRY(in.whole("limit", trigger.limit, 1));
-  std::string per = "mount";
-  VARVE_TRY(in.text("per", per));
-  if (per != "mount" && per != "file") {
-    return in.wrong("per", "must be \"mount\" or \"file\": what 'nth' and 'every' count");
+  for (const auto& [key, name] : {std::pair("from_mark", &trigger.from_mark), std::pair("to_mark", &trigger.to_mark)}) {
+    VARVE_TRY(in.text(key, *name));
+    if (const Status good = check_mark(*name); in.has(key) && !good.ok()) {
+      return in.wrong(key, fmt::format("is no mark: {}", good.error().text));
+    }
   }
-  trigger.count_per_file = per == "file";
+  VARVE_TRY(in.whole("limit", trigger.limit, 1));
+  constexpr std::array<std::string_view, 2> kPer = {"mount", "file"};  // what 'nth' and 'every' count over
+  VARVE_TRY(in.word("per", kPer, trigger.count_per_file));
   if (!trigger.nth.empty() && trigger.every != 0) {
     return in.wrong("every", "cannot stand beside 'nth'");
   }
@@ -267,14 +194,21 @@ Status read_codes(const TableReader& in, Parameters& parameters) {
   for (const std::string& name : names) {
     const auto code = errno_of(name);
     if (!code) {
-      return in.wrong("errno", fmt::format("cannot be \"{}\": no errno of Linux has that name", name));
+      constexpr std::array<std::string_view, 14> kUsual = {"EIO",    "ENOSPC", "EDQUOT",    "EROFS",  "EACCES",
+                                                           "ENOENT", "EINTR",  "EAGAIN",    "ENODEV", "ENOMEM",
+                                                           "EMFILE", "ESTALE", "ETIMEDOUT", "EBADMSG"};
+      const std::string_view near = nearest(name, kUsual);
+      return in.wrong("errno", fmt::format("cannot be \"{}\"{}: no errno of Linux has that name; usual ones are {} "
+                                           "(errno(3))",
+                                           name, near.empty() ? "" : fmt::format(" (did you mean \"{}\"?)", near),
+                                           fmt::join(kUsual, ", ")));
     }
     parameters.codes.push_back(*code);
   }
   VARVE_TRY(in.list("weights", parameters.weights, "a number"));
   const bool positive = std::ranges::all_of(parameters.weights, [](double weight) { return weight > 0; });
   if (!parameters.weights.empty() && (parameters.weights.size() != parameters.codes.size() || !positive)) {
-    return in.wrong("weights", "must be one positive number for each errno");
+    return in.lacking("weights", "must be one positive number for each errno");
   }
   return {};
 }
@@ -286,12 +220,10 @@ Status read_parameters(const TableReader& in, Model model, Parameters& out) {
   VARVE_TRY(in.whole("size", out.size, 1, int64_t{1} << 30));
   VARVE_TRY(in.whole("alignment", out.alignment, 1, int64_t{1} << 30));
   VARVE_TRY(in.whole("fill", out.fill, 0, 255));
-  std::string rest = "old";
-  VARVE_TRY(in.text("rest", rest));
-  if (rest != "old" && rest != "fill" && rest != "zeros") {
-    return in.wrong("rest", "must be \"old\", \"zeros\" or \"fill\" (the byte in 'fill')");
-  }
-  out.rest_old = rest == "old";
+  constexpr std::array<std::string_view, 3> kRests = {"old", "zeros", "fill"};
+  uint8_t rest = 0;
+  VARVE_TRY(in.word("rest", kRests, rest));
+  out.rest_old = rest == 0;
   VARVE_TRY(in.truth("grows", out.grows));
   VARVE_TRY(in.list("kept", out.kept, "a fraction between 0 and 1"));
   if (std::ranges::any_of(out.kept, [](double part) { return !(part >= 0 && part < 1); })) {
@@ -307,12 +239,8 @@ Status read_parameters(const TableReader& in, Model model, Parameters& out) {
   VARVE_TRY(in.whole("run", out.run, 1, 1 << 20));
   VARVE_TRY(in.whole("distance", out.distance, INT64_MIN));
   VARVE_TRY(in.whole("window", out.window, 1, 1 << 20));
-  std::string lost = "all";
-  VARVE_TRY(in.text("lost", lost));
-  if (lost != "all" && lost != "random") {
-    return in.wrong("lost", "must be \"all\" or \"random\"");
-  }
-  out.random_subset = lost == "random";
+  constexpr std::array<std::string_view, 2> kLost = {"all", "random"};
+  VARVE_TRY(in.word("lost", kLost, out.random_subset));
   VARVE_TRY(in.truth("any_order", out.any_order));
   if (in.has("then")) {
     out.then = Aftermath::go_on;
@@ -331,71 +259,123 @@ Status read_parameters(const TableReader& in, Model model, Parameters& out) {
   return {};
 }
 
-Result<Rule> read_rule(const toml::table& table, size_t number) {
-  const TableReader in(table);
-  Rule rule;
-  rule.line = table.source().begin.line;
-  if (!in.has("model")) {
-    return TableReader::error_at(rule.line,
-                                 fmt::format("a [[fault]] needs a 'model': one of {}", fmt::join(kModelNames, ", ")));
+/// Before any key is looked at: the model's name may be what is misspelt. `known`: the model's, once there is one.
+Status check_rule_keys(const TableReader& in, std::vector<std::string_view> known, std::string_view where) {
+  for (const std::string_view key : {"seed", "page_cache"}) {
+    if (in.has(key)) {
+      return in.wrong(key, "stands at the top of the schedule, before the first [[fault]]: here it would be a fault's");
+    }
   }
-  VARVE_TRY(in.word("model", kModelNames, rule.model));
-  VARVE_TRY(check_known(table, keys_of(rule.model), fmt::format("for {}", name_of(rule.model))));
-  rule.name = fmt::format("{}-{}", name_of(rule.model), number);
-  VARVE_TRY(in.text("name", rule.name));
-  VARVE_TRY(in.word("seam", kSeamNames, rule.seam));
-  VARVE_TRY(read_parameters(in, rule.model, rule.parameters));
-  VARVE_TRY(read_target(table, in, rule));
-  VARVE_TRY(read_trigger(in, rule.trigger));
-  if (rule.model == Model::enospc_at && !rule.parameters.bytes) {
-    return in.wrong("bytes", "is missing: how many bytes may be written before the disk is full");
+  if (known.empty()) {
+    std::set<std::string_view> all;
+    for (size_t model = 0; model < kModelNames.size(); ++model) {
+      const auto keys = keys_of(static_cast<Model>(model));
+      all.insert(keys.begin(), keys.end());
+    }
+    known.assign(all.begin(), all.end());
   }
-  return rule;
+  return check_keys(in.table(), known, where, in.file());
 }
 
 }  // namespace
 
-Result<Schedule> Schedule::parse(std::string_view text) {
+Result<Rule> read_rule(const TableReader& in, size_t number) {
+  Rule rule;
+  rule.line = in.line();
+  if (!in.has("model")) {
+    VARVE_TRY(check_rule_keys(in, {}, "in a fault"));
+    return Error{ENODATA, in.error_at(rule.line, fmt::format("a [[fault]] needs a 'model': one of {}",
+                                                             fmt::join(kModelNames, ", ")))
+                              .text};
+  }
+  VARVE_TRY(in.word("model", kModelNames, rule.model));
+  VARVE_TRY(check_rule_keys(in, keys_of(rule.model), fmt::format("for {}", name_of(rule.model))));
+  rule.name = fmt::format("{}-{}", name_of(rule.model), number);
+  VARVE_TRY(in.text("name", rule.name));
+  VARVE_TRY(in.word("seam", kSeamNames, rule.seam));
+  VARVE_TRY(read_parameters(in, rule.model, rule.parameters));
+  VARVE_TRY(read_target(in, rule));
+  VARVE_TRY(read_trigger(in, rule.trigger));
+  if (rule.model == Model::enospc_at && !rule.parameters.bytes) {
+    return in.lacking("bytes", "is missing: how many bytes may be written before the disk is full");
+  }
+  return rule;
+}
+
+namespace {
+
+Status read_rules(const toml::array& faults, const TableReader& top, std::vector<Rule>& rules) {
+  if (faults.size() > Schedule::kMostRules) {
+    return top.error_at(faults[Schedule::kMostRules].source().begin.line,
+                        fmt::format("a schedule has at most {} faults, this one has {}: one fault can name many files "
+                                    "by a glob, ranges, or operations by a list in 'nth'",
+                                    Schedule::kMostRules, faults.size()));
+  }
+  std::set<std::string> names;
+  for (const toml::node& item : faults) {
+    const toml::table* fault = item.as_table();
+    if (fault == nullptr) {
+      return top.error_at(item.source().begin.line, "a fault is a table: [[fault]]");
+    }
+    VARVE_ASSIGN(Rule rule, read_rule(TableReader(*fault, top.file()), rules.size() + 1));
+    if (!names.insert(rule.name).second) {
+      return top.error_at(rule.line, fmt::format("two faults have the name \"{}\": give each its own", rule.name));
+    }
+    rules.push_back(std::move(rule));
+  }
+  return {};
+}
+
+/// As parse(), but ENODATA where more text at the end could make it right.
+Result<Schedule> parse_so_far(std::string_view text, std::string_view file) {
   Schedule schedule;
   schedule.text = text;
-  toml::table table;
-  try {
-    table = toml::parse(text);
-  } catch (const toml::parse_error& problem) {
-    return TableReader::error_at(problem.source().begin.line, problem.description());
-  }
-  VARVE_TRY(check_known(table, {"seed", "page_cache", "fault"}, "at the top of a schedule"));
-  const TableReader in(table);
+  VARVE_ASSIGN(const toml::table table, parse_toml(text, file));
+  constexpr std::array<std::string_view, 3> kKnown = {"seed", "page_cache", "fault"};
+  VARVE_TRY(check_keys(table, kKnown, "at the top of a schedule", file));
+  const TableReader in(table, file);
   schedule.seed_given = in.has("seed");
   VARVE_TRY(in.whole("seed", schedule.seed, 0));
   if (!schedule.seed_given) {
     std::random_device source;
     schedule.seed = ((uint64_t{source()} << 32) | source()) >> 1;  // fits TOML's integers
   }
-  std::string cache = "bypass";
-  VARVE_TRY(in.text("page_cache", cache));
-  if (cache != "bypass" && cache != "kernel") {
-    return in.wrong("page_cache",
-                    "must be \"bypass\" (programs' reads and writes come as they are made) or \"kernel\"");
+  // "bypass": programs' reads and writes come as they are made.
+  constexpr std::array<std::string_view, 2> kCaches = {"kernel", "bypass"};
+  VARVE_TRY(in.word("page_cache", kCaches, schedule.bypass_page_cache));
+  const toml::node* faults = table.get("fault");
+  if (faults != nullptr && !faults->is_array()) {
+    return in.wrong("fault", "must be in two brackets on each side: [[fault]]");
   }
-  schedule.bypass_page_cache = cache == "bypass";
-  const toml::array* faults = table["fault"].as_array();
-  if (faults == nullptr || faults->empty()) {
-    return TableReader::error_at(1, "no fault: write [[fault]], then model = \"bit_flip\" and so on below it");
+  if (faults == nullptr || faults->as_array()->empty()) {
+    return Error{ENODATA,
+                 in.error_at(1, "no fault: write [[fault]], then model = \"bit_flip\" and so on below it").text};
   }
-  for (const toml::node& item : *faults) {
-    const toml::table* fault = item.as_table();
-    if (fault == nullptr) {
-      return TableReader::error_at(item.source().begin.line, "a fault is a table: [[fault]]");
-    }
-    VARVE_ASSIGN(Rule rule, read_rule(*fault, schedule.rules.size() + 1));
-    const bool taken = std::ranges::any_of(schedule.rules, [&](const Rule& other) { return other.name == rule.name; });
-    if (taken) {
-      return TableReader::error_at(rule.line, fmt::format("two faults have the name \"{}\"", rule.name));
-    }
-    schedule.rules.push_back(std::move(rule));
-  }
+  VARVE_TRY(read_rules(*faults->as_array(), in, schedule.rules));
   return schedule;
+}
+
+}  // namespace
+
+Result<Schedule> Schedule::parse(std::string_view text, std::string_view file) {
+  auto schedule = parse_so_far(text, file);
+  return schedule.ok() ? std::move(schedule) : Result<Schedule>(Error{EINVAL, schedule.error().text});
+}
+
+Status Schedule::check_start(std::string_view text) {
+  const auto schedule = parse_so_far(text, "schedule");
+  return schedule.ok() || schedule.error().code == ENODATA ? Status() : Status(schedule.error());
+}
+
+Status check_mark(std::string_view name) {
+  constexpr size_t kLongest = 255;
+  const bool visible =
+      std::ranges::all_of(name, [](char c) { return static_cast<unsigned char>(c) > ' ' && c != 127; });
+  if (name.empty() || name.size() > kLongest || !visible) {
+    return Error{EINVAL, fmt::format("a mark is one word of 1 to {} bytes without spaces, such as \"step_2\"{}",
+                                     kLongest, name.empty() ? ", and this one is empty" : "")};
+  }
+  return {};
 }
 
 }  // namespace varve::faults

@@ -107,9 +107,17 @@ struct Schedule {
   std::vector<Rule> rules;
   std::string text;  ///< what was parsed
 
-  /// EINVAL; the text has the line, the reason and a remedy. Without a seed one is drawn from the operating system.
-  static Result<Schedule> parse(std::string_view text);
+  static constexpr size_t kMostRules = 100'000;
+  /// EINVAL; the text has `file`, the line, the reason and a remedy. Without a seed one is drawn from the operating
+  /// system.
+  static Result<Schedule> parse(std::string_view text, std::string_view file = "schedule");
+  /// The same for the beginning of a text, whole lines: an error only if nothing that may follow could make it right.
+  static Status check_start(std::string_view text);
 };
+
+/// A program's word for where it is: letters, digits and any other visible characters, no spaces, at most 255 bytes.
+/// EINVAL with a sentence.
+Status check_mark(std::string_view name);
 
 /// May this model act on that kind of operation?
 bool acts_on(Model model, Op op);

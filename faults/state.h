@@ -53,11 +53,18 @@ struct PageWear {
   Clock::time_point written;
 };
 
-/// How often things happened to a path. Stays with the path when a file moves, so that replay finds its operations.
+/// What a path is to the schedule, and how often things happened to it. Stays with the path when a file moves, so that
+/// replay finds its operations.
 struct PathCounts {
-  explicit PathCounts(size_t rules) : matches(rules) {}
+  explicit PathCounts(std::vector<uint32_t> rules) : rules(std::move(rules)), matches(this->rules.size()) {}
   std::array<std::atomic<uint64_t>, kOps> operations{};
-  std::vector<std::atomic<uint64_t>> matches;  ///< by rule
+  const std::vector<uint32_t> rules;           ///< of this seam whose glob the path matches, in the schedule's order
+  std::vector<std::atomic<uint64_t>> matches;  ///< operations that the rule of the same place matched
+};
+
+/// A torn run of writes that goes on.
+struct TornRun {
+  uint64_t left = 0, at = 0;
 };
 
 /// A file under an armed schedule. The mutex is held while an operation on it is decided and done.
@@ -66,8 +73,7 @@ struct FileState {
   std::string path;  ///< from the mount's root, or from the store's
   FileKind kind = FileKind::none;
   std::shared_ptr<PathCounts> counts;
-  std::vector<bool> path_matches;  ///< by rule
-  Clock::time_point seen;          ///< when the schedule was armed
+  Clock::time_point seen;  ///< when the schedule was armed
   Previous previous;
   fs::IntervalSet bad_sectors;
   fs::IntervalSet going_bad;  ///< under the write in progress
@@ -75,8 +81,7 @@ struct FileState {
   std::vector<StuckPage> stuck;
   std::vector<HeldWrite> held;
   std::unordered_map<uint64_t, PageWear> wear;  ///< by offset of the page or erase block
-  std::vector<uint64_t> run_left;               ///< torn_write: by rule
-  std::vector<uint64_t> run_at;
+  std::map<size_t, TornRun> runs;               ///< by rule
   std::shared_ptr<const StructureMap> map;
   bool map_outdated = false;                      ///< the file was written since
   std::map<uint64_t, index::PackHeader> records;  ///< of a pack: where payloads start

@@ -45,6 +45,9 @@ class StructureMap {
   std::vector<Segment> segments_;
 };
 
+/// All that Segment::structure can be, in alphabetical order.
+const std::vector<std::string>& structure_names();
+
 /// Does a rule's aim allow this stretch?
 bool aims_at(const Target& target, const Segment& segment);
 

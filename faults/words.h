@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -43,6 +44,24 @@ inline constexpr std::array<std::string_view, 23> kOpNames = {
     "seek",   "lookup", "getattr", "setattr",  "readdir",  "mkdir",    "rmdir",    "unlink",
     "rename", "link",   "symlink", "readlink", "setxattr", "getxattr", "statfs"};
 inline constexpr size_t kOps = kOpNames.size();
+
+/// The operations that come at a seam, by number.
+inline constexpr bool comes_at(Seam seam, Op op) {
+  switch (op) {
+    case Op::lookup:
+    case Op::getattr:
+    case Op::setattr:
+    case Op::rmdir:
+    case Op::link:
+    case Op::symlink:
+    case Op::readlink:
+    case Op::setxattr:
+    case Op::getxattr:
+      return seam == Seam::app;
+    default:
+      return true;
+  }
+}
 
 /// What a file of the store is.
 enum class FileKind : uint8_t { none, wal, manifest, table, pack, staging, other };
@@ -121,6 +140,10 @@ inline std::string_view name_of(Seam seam) { return name_in(kSeamNames, seam); }
 inline std::string_view name_of(Op op) { return name_in(kOpNames, op); }
 inline std::string_view name_of(FileKind kind) { return name_in(kFileKindNames, kind); }
 inline std::string_view name_of(Model model) { return name_in(kModelNames, model); }
+
+/// The one of `known` that `word` was probably meant to be: by letters that are wrong, missing, too many or swapped.
+/// Empty: none is near.
+std::string_view nearest(std::string_view word, std::span<const std::string_view> known);
 
 /// "EIO" -> 5. Nothing: not an errno of Linux.
 std::optional<int> errno_of(std::string_view name);

@@ -19,6 +19,9 @@ class ControlFolder {
   virtual const std::vector<std::string>& files() const = 0;
   /// What a program that opens the file reads.
   virtual Result<std::string> read(size_t file) = 0;
+  /// A program has written `text` so far. An error, if nothing that it may still write could make it right, reaches
+  /// write(2); what is written counts all the same at close.
+  virtual Status check(size_t file, std::string_view text) = 0;
   /// A program wrote `text` and closed the file: in effect when this returns. An error reaches close(2).
   virtual Status write(size_t file, std::string_view text) = 0;
 };

@@ -172,6 +172,7 @@ class Core final : public FileSystem {
   Result<OpenFile> open_view(const Caller& caller, InodeNumber inode, int flags);
   Status read_view_directory(InodeNumber directory, uint64_t cookie,
                              const std::function<bool(const DirectoryEntry&)>& visit);
+  Status check_view(const Handle& handle);
   Status close_view(Handle& handle);
 
   // view_trees.cpp

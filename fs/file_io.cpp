@@ -217,6 +217,7 @@ Result<size_t> Core::write(const Caller&, uint64_t handle, uint64_t offset, std:
     open.content.resize(std::max<size_t>(open.content.size(), offset + data.size()));
     std::memcpy(open.content.data() + offset, data.data(), data.size());
     open.changed = true;
+    VARVE_TRY(check_view(open));
     return data.size();
   }
   Node& node = *open.node;

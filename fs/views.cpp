@@ -196,6 +196,13 @@ Result<OpenFile> Core::open_view(const Caller&, InodeNumber inode, int flags) {
   return opened;
 }
 
+/// What can be refused before close(2), whose errors shells do not look at.
+Status Core::check_view(const Handle& handle) {
+  return view_of(handle.virtual_inode) == View::control
+             ? options_.control->check(handle.virtual_inode - control_inode(0), handle.content)
+             : Status();
+}
+
 /// close(2) of a control file puts into force what was written.
 Status Core::close_view(Handle& handle) {
   const std::lock_guard lock(handle.mutex);

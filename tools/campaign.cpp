@@ -205,6 +205,11 @@ void print_summary(const Campaign& campaign, const std::vector<RunResult>& resul
     }
     fmt::print("\n");
   }
+  const auto missed = std::ranges::count(results, Outcome::none, &RunResult::outcome);
+  if (missed > 0) {
+    fmt::print("{} of {} runs had no operation of the drawn number, so no fault, and are not counted\n", missed,
+               results.size());
+  }
   fmt::print("{0}/report.html, {0}/runs.csv, {0}/rates.png, {0}/sensitivity.png\n", folder);
 }
 

@@ -33,7 +33,8 @@ struct OutputRule {
 /// One kind of fault; every run has one instance of it.
 struct CampaignFault {
   std::string name, model, seam;
-  std::string rule;  ///< the body of a [[fault]] without a trigger, TOML
+  std::string rule;        ///< the body of a [[fault]] without a trigger, TOML
+  std::string operations;  ///< the line 'operation = [...]' of such a body
 };
 
 struct Campaign {
@@ -119,6 +120,7 @@ class CampaignRunner {
   struct Work;
   Status prepare(Work& work);
   Result<uint64_t> profile(Work& work, const CampaignFault& fault);
+  static Error nothing_matches(const Work& work, const CampaignFault& fault);
   Status analyse(Work& work);
   Status execute(Work& work, const std::string& schedule, std::chrono::milliseconds limit,
                  const std::atomic<bool>* stop);

@@ -1,13 +1,14 @@
 // The campaign's TOML file.
 #include <fmt/format.h>
 
-#include <toml++/toml.h>
 #include <algorithm>
 #include <regex>
 #include <sstream>
 
 #include "faults/random.h"
 #include "faults/schedule.h"
+#include "faults/schedule_keys.h"
+#include "faults/toml_reader.h"
 #include "fs/policy.h"
 #include "tools/campaign.h"
 #include "tools/mount_point.h"
@@ -18,25 +19,10 @@ namespace {
 /// A rule that only counts takes files past the kernel's cache: what programs read then comes from the store.
 constexpr std::string_view kUncached = "[[fault]]\nname = \"(uncached)\"\nmodel = \"count\"\noperation = \"open\"\n";
 
-Error error_at(const toml::node& node, std::string_view what) {
-  return {EINVAL, fmt::format("campaign, line {}: {}", node.source().begin.line, what)};
-}
+using faults::TableReader;
 
-Status read_text(const toml::table& table, std::string_view key, std::string& out) {
-  const toml::node* node = table.get(key);
-  if (node == nullptr) {
-    return {};
-  }
-  const auto value = node->value_exact<std::string>();
-  if (!value) {
-    return error_at(*node, fmt::format("'{}' must be a string in quotes", key));
-  }
-  out = *value;
-  return {};
-}
-
-Status read_words(const toml::table& table, std::string_view key, std::vector<std::string>& out) {
-  const toml::node* node = table.get(key);
+Status read_words(const TableReader& in, std::string_view key, std::vector<std::string>& out) {
+  const toml::node* node = in.table().get(key);
   if (node == nullptr) {
     return {};
   }
@@ -47,114 +33,109 @@ Status read_words(const toml::table& table, std::string_view key, std::vector<st
     }
   }
   if (list == nullptr || list->empty() || out.size() != list->size()) {
-    return error_at(*node, fmt::format("'{}' must be a list of words: [\"program\", \"argument\"]", key));
+    return in.wrong(key, "must be a list of words: [\"program\", \"argument\"]");
   }
   return {};
 }
 
-Status read_whole(const toml::table& table, std::string_view key, uint64_t least, uint64_t& out) {
-  const toml::node* node = table.get(key);
-  if (node == nullptr) {
-    return {};
-  }
-  const auto value = node->value_exact<int64_t>();
-  if (!value || *value < static_cast<int64_t>(least)) {
-    return error_at(*node, fmt::format("'{}' must be a whole number from {}", key, least));
-  }
-  out = static_cast<uint64_t>(*value);
-  return {};
-}
-
-template <size_t N>
-Status check_known(const toml::table& table, const std::array<std::string_view, N>& known) {
-  for (const auto& [key, node] : table) {
-    if (std::ranges::find(known, key.str()) == known.end()) {
-      return error_at(node, fmt::format("'{}' means nothing here", key.str()));
-    }
-  }
-  return {};
-}
-
-Status read_outputs(const toml::table& table, Campaign& campaign) {
-  const toml::array* list = table["output"].as_array();
+/// The tables of [[key]]; none, if there are none.
+Result<std::vector<const toml::table*>> tables_of(const TableReader& in, std::string_view key) {
+  std::vector<const toml::table*> tables;
+  const toml::node* node = in.table().get(key);
+  const toml::array* list = node != nullptr ? node->as_array() : nullptr;
   for (size_t i = 0; list != nullptr && i < list->size(); ++i) {
-    const toml::table* item = (*list)[i].as_table();
-    if (item == nullptr) {
-      return error_at((*list)[i], "an output is a table: [[output]]");
-    }
+    tables.push_back((*list)[i].as_table());
+  }
+  if ((node != nullptr && list == nullptr) || std::ranges::find(tables, nullptr) != tables.end()) {
+    return in.wrong(key, fmt::format("must be a table in two brackets on each side: [[{}]]", key));
+  }
+  return tables;
+}
+
+Status read_outputs(const TableReader& top, Campaign& campaign) {
+  VARVE_ASSIGN(const auto tables, tables_of(top, "output"));
+  for (const toml::table* item : tables) {
+    const TableReader in(*item, top.file());
     constexpr std::array<std::string_view, 3> kKnown = {"path", "compare", "ignore"};
-    VARVE_TRY(check_known(*item, kKnown));
+    VARVE_TRY(faults::check_keys(*item, kKnown, "in an output", top.file()));
     OutputRule rule;
-    VARVE_TRY(read_text(*item, "path", rule.path));
-    const Status good = fs::check_glob(rule.path);
-    if (rule.path.empty() || !good.ok()) {
-      return error_at(*item, "an [[output]] needs a 'path', a glob from the mount's root");
+    VARVE_TRY(in.path_glob("path", rule.path));
+    if (rule.path.empty()) {
+      return in.error_at(in.line(), "an [[output]] needs a 'path', a glob from the mount's root");
     }
-    VARVE_TRY(read_words(*item, "compare", rule.compare));
-    rule.ignore = (*item)["ignore"].value_or(false);
+    VARVE_TRY(read_words(in, "compare", rule.compare));
+    VARVE_TRY(in.truth("ignore", rule.ignore));
     campaign.outputs.push_back(std::move(rule));
   }
   return {};
 }
 
-Status read_faults(const toml::table& table, Campaign& campaign) {
-  const toml::array* list = table["fault"].as_array();
-  for (size_t i = 0; list != nullptr && i < list->size(); ++i) {
-    const toml::table* item = (*list)[i].as_table();
-    if (item == nullptr) {
-      return error_at((*list)[i], "a fault is a table: [[fault]]");
-    }
+Status read_faults(const TableReader& top, Campaign& campaign) {
+  VARVE_ASSIGN(const auto tables, tables_of(top, "fault"));
+  for (const toml::table* item : tables) {
+    const TableReader in(*item, top.file());
     for (const std::string_view key : {"nth", "every", "probability", "limit", "after"}) {
-      if (item->contains(key)) {
-        return error_at(*item, fmt::format("'{}' is for the campaign to choose: each run has one fault", key));
+      if (in.has(key)) {
+        return in.wrong(key, "is for the campaign to choose: each run has one fault. Leave it out");
       }
     }
+    const size_t number = campaign.faults.size() + 1;
+    VARVE_ASSIGN(const faults::Rule rule, faults::read_rule(in, number));
     CampaignFault fault;
-    fault.model = (*item)["model"].value_or(std::string());
-    fault.seam = (*item)["seam"].value_or(std::string("app"));
-    fault.name = (*item)["name"].value_or(fmt::format("{}-{}", fault.model, i + 1));
+    fault.model = name_of(rule.model);
+    fault.seam = name_of(rule.seam);
+    fault.name = rule.name;
+    std::vector<std::string> operations;
+    for (size_t op = 0; op < faults::kOps; ++op) {
+      if (rule.target.operations.test(op)) {
+        operations.push_back(fmt::format("\"{}\"", faults::kOpNames[op]));
+      }
+    }
+    fault.operations = fmt::format("operation = [{}]\n", fmt::join(operations, ", "));
     constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
-    if (fault.name.find_first_not_of(kPlain) != std::string::npos) {
-      return error_at(*item, "a fault's name is made of letters, digits, '_', '.' and '-': files are named after it");
+    if (fault.name.empty() || fault.name.find_first_not_of(kPlain) != std::string::npos) {
+      return in.wrong("name", "is made of letters, digits, '_', '.' and '-': files are named after it");
+    }
+    if (std::ranges::find(campaign.faults, fault.name, &CampaignFault::name) != campaign.faults.end()) {
+      return in.wrong("name", fmt::format("cannot be \"{}\" twice: give each fault its own", fault.name));
     }
     toml::table body = *item;
     body.insert_or_assign("name", fault.name);
     std::ostringstream text;
     text << toml::toml_formatter(body);
     fault.rule = text.str() + "\n";
-    if (const auto parsed = faults::Schedule::parse(campaign.schedule(fault, 1, 0)); !parsed.ok()) {
-      return error_at(*item, fmt::format("in this fault: {}", parsed.error().text));
-    }
     campaign.faults.push_back(std::move(fault));
   }
-  return campaign.faults.empty() ? Status(Error{EINVAL, "campaign: no [[fault]]"}) : Status();
+  return campaign.faults.empty()
+             ? Status(top.error_at(1, "no fault: write [[fault]], then model = \"bit_flip\" and so on below it"))
+             : Status();
 }
 
-Status read_top(const toml::table& table, Campaign& campaign) {
+Status read_top(const TableReader& in, Campaign& campaign) {
   constexpr std::array<std::string_view, 12> kKnown = {"name",  "command",    "analysis", "inputs",
                                                        "bound", "detect",     "output",   "fault",
                                                        "runs",  "time_limit", "seed",     "restart"};
-  VARVE_TRY(check_known(table, kKnown));
-  VARVE_TRY(read_text(table, "name", campaign.name));
-  VARVE_TRY(read_words(table, "command", campaign.command));
-  VARVE_TRY(read_words(table, "analysis", campaign.analysis));
-  VARVE_TRY(read_text(table, "inputs", campaign.inputs));
-  VARVE_TRY(read_text(table, "bound", campaign.bound));
-  VARVE_TRY(read_text(table, "detect", campaign.detect));
-  VARVE_TRY(read_whole(table, "runs", 1, campaign.runs));
-  VARVE_TRY(read_whole(table, "seed", 0, campaign.seed));
-  campaign.restart = table["restart"].value_or(false);
-  campaign.time_limit = table["time_limit"].value_or(0.0);
+  VARVE_TRY(faults::check_keys(in.table(), kKnown, "at the top of a campaign", in.file()));
+  VARVE_TRY(in.text("name", campaign.name));
+  VARVE_TRY(read_words(in, "command", campaign.command));
+  VARVE_TRY(read_words(in, "analysis", campaign.analysis));
+  VARVE_TRY(in.text("inputs", campaign.inputs));
+  VARVE_TRY(in.text("bound", campaign.bound));
+  VARVE_TRY(in.text("detect", campaign.detect));
+  VARVE_TRY(in.whole("runs", campaign.runs, 1));
+  VARVE_TRY(in.whole("seed", campaign.seed, 0));
+  VARVE_TRY(in.truth("restart", campaign.restart));
+  VARVE_TRY(in.number("time_limit", campaign.time_limit, 0, 1e9));
   if (campaign.command.empty()) {
-    return Error{EINVAL, "campaign: no 'command', the program to run and its arguments"};
+    return in.error_at(1, "no 'command': the program to run and its arguments, command = [\"sh\", \"-c\", \"...\"]");
   }
   try {
     static_cast<void>(std::regex(campaign.detect));
   } catch (const std::regex_error&) {
-    return Error{EINVAL, fmt::format("campaign: 'detect' is not a regular expression: {}", campaign.detect)};
+    return in.wrong("detect", fmt::format("is not a regular expression: {}", campaign.detect));
   }
-  VARVE_TRY(read_outputs(table, campaign));
-  return read_faults(table, campaign);
+  VARVE_TRY(read_outputs(in, campaign));
+  return read_faults(in, campaign);
 }
 
 /// {here} in commands stands for the campaign's folder.
@@ -174,13 +155,11 @@ Result<Campaign> Campaign::read(const std::string& path) {
   VARVE_ASSIGN(const std::string absolute, absolute_path(path));
   campaign.folder = absolute.substr(0, absolute.rfind('/'));
   campaign.name = absolute.substr(absolute.rfind('/') + 1);
-  toml::table table;
-  try {
-    table = toml::parse(campaign.text);
-  } catch (const toml::parse_error& problem) {
-    return Error{EINVAL, fmt::format("campaign, line {}: {}", problem.source().begin.line, problem.description())};
+  auto table = faults::parse_toml(campaign.text, path);
+  const Status understood = table.ok() ? read_top(TableReader(*table, path), campaign) : Status(table.error());
+  if (!understood.ok()) {
+    return Error{EINVAL, understood.error().text};
   }
-  VARVE_TRY(read_top(table, campaign));
   if (!campaign.inputs.empty() && campaign.inputs[0] != '/') {
     campaign.inputs = campaign.folder + "/" + campaign.inputs;
   }

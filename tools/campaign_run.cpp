@@ -1,5 +1,6 @@
 // One run of a campaign: a fresh store, a mount, the inputs, the program under one fault, and the verdict.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -9,10 +10,12 @@
 #include <fstream>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <regex>
 #include <system_error>
 #include <thread>
 
+#include "faults/control.h"
 #include "fs/fuse_mount_table.h"
 #include "fs/policy.h"
 #include "tools/campaign.h"
@@ -33,6 +36,11 @@ constexpr uint64_t kNever = INT64_MAX;  // an `nth` that does not come: for the 
 
 Error system_error_of(std::string_view what, const std::error_code& code) {
   return {code.value() != 0 ? code.value() : EIO, fmt::format("{}: {}", what, code.message())};
+}
+
+std::string new_key() {
+  std::random_device source;
+  return fmt::format("{:08x}{:08x}{:08x}", source(), source(), source());
 }
 
 /// Writes a control file: in effect when this returns.
@@ -100,6 +108,7 @@ Same same_bytes(const std::string& golden, const std::string& found) {
 /// What a run has on the disk. Taken away at the end.
 struct CampaignRunner::Work {
   std::string folder, store, root, log;
+  const std::string key = new_key();  ///< without it nobody else can arm this mount
   bool keep = false;
   std::optional<Child> daemon;
   std::optional<Ending> ending;  ///< of the program
@@ -128,10 +137,17 @@ struct CampaignRunner::Work {
   Work& operator=(const Work&) = delete;
 
   std::string control(const std::string& name) const { return root + "/.varve/" + name; }
+  /// To a control file of the fault layer: in effect when this returns.
+  Status tell(const std::string& command, const std::string& text) const {
+    return write_control(control("faults/" + command), faults::Control::with_key(key, text));
+  }
 
   Status mount() {
-    VARVE_ASSIGN(Child child,
-                 Child::start({{"/proc/self/exe", "mount", "-f", "--workers", "1", store, root}, "", log, log}));
+    VARVE_ASSIGN(Child child, Child::start({{"/proc/self/exe", "mount", "-f", "--workers", "1", store, root},
+                                            "",
+                                            log,
+                                            log,
+                                            fmt::format("{}={}", faults::Control::kKeyVariable, key)}));
     daemon.emplace(std::move(child));
     const auto deadline = std::chrono::steady_clock::now() + kStartLimit;
     const std::string pid = fmt::format("{}\n", daemon->pid());
@@ -149,7 +165,11 @@ struct CampaignRunner::Work {
   void let_go() {
     constexpr auto kPatience = 10s;
     journal = text_of(control("faults/journal"));
-    auto disarm = Child::start({{"/proc/self/exe", "faults", "disarm", root}, "", log, log});
+    auto disarm = Child::start({{"/proc/self/exe", "faults", "disarm", root},
+                                "",
+                                log,
+                                log,
+                                fmt::format("{}={}", faults::Control::kKeyVariable, key)});
     if (!disarm.ok() || !disarm->wait(kPatience)) {
       daemon->kill();
       daemon_died = true;
@@ -200,7 +220,7 @@ Status CampaignRunner::prepare(Work& work) {
 /// Arms, runs the program, disarms, runs the analysis.
 Status CampaignRunner::execute(Work& work, const std::string& schedule, std::chrono::milliseconds limit,
                                const std::atomic<bool>* stop) {
-  VARVE_TRY(write_control(work.control("faults/arm"), schedule));
+  VARVE_TRY(work.tell("arm", schedule));
   const Program program{campaign_.command, work.root, work.folder + "/stdout", work.folder + "/stderr"};
   VARVE_ASSIGN(Child child, Child::start(program));
   work.ending = child.wait(limit, stop);
@@ -217,7 +237,7 @@ Status CampaignRunner::execute(Work& work, const std::string& schedule, std::chr
     VARVE_TRY(work.mount_again());
   } else {
     work.journal = work.journal.empty() ? text_of(work.control("faults/journal")) : work.journal;
-    VARVE_TRY(write_control(work.control("faults/disarm"), "now\n"));
+    VARVE_TRY(work.tell("disarm", "now\n"));
     if (campaign_.restart) {
       work.daemon->kill();
       VARVE_TRY(work.mount_again());
@@ -226,11 +246,10 @@ Status CampaignRunner::execute(Work& work, const std::string& schedule, std::chr
   return work.ending->timed_out ? Status() : analyse(work);
 }
 
-/// How often the fault could strike: it is armed as in a run, but its turn never comes.
+/// How often the fault could strike: it is armed as in a run, but its turn never comes. EINVAL: not once.
 Result<uint64_t> CampaignRunner::profile(Work& work, const CampaignFault& fault) {
-  const std::string schedule = campaign_.schedule(fault, kNever, 0);
   VARVE_TRY(prepare(work));
-  VARVE_TRY(write_control(work.control("faults/arm"), schedule));
+  VARVE_TRY(work.tell("arm", campaign_.schedule(fault, kNever, 0)));
   const auto limit = campaign_.time_limit > 0
                          ? std::chrono::milliseconds(static_cast<int64_t>(1e3 * campaign_.time_limit))
                          : std::chrono::milliseconds(24h);
@@ -244,9 +263,31 @@ Result<uint64_t> CampaignRunner::profile(Work& work, const CampaignFault& fault)
   work.ending = ending;
   static_cast<void>(text_of(work.control("sync")));
   const auto status = nlohmann::json::parse(text_of(work.control("faults/status")), nullptr, false);
-  VARVE_TRY(write_control(work.control("faults/disarm"), "now\n"));
-  const auto rules = status.value("faults", nlohmann::json::array());
-  return rules.empty() ? uint64_t{0} : rules[0].value("matched", uint64_t{0});
+  VARVE_TRY(work.tell("disarm", "now\n"));
+  const auto rules = status.is_object() ? status.value("faults", nlohmann::json::array()) : nlohmann::json::array();
+  if (rules.empty()) {
+    return Error{EIO, fmt::format("the mount does not tell what it counted; its log ends with: {}",
+                                  last_line(text_of(work.log)))};
+  }
+  const auto matched = rules[0].value("matched", uint64_t{0});
+  return matched > 0 ? Result<uint64_t>(matched) : Result<uint64_t>(nothing_matches(work, fault));
+}
+
+/// The run without faults had no operation for it: what it asks for, and what there was.
+Error CampaignRunner::nothing_matches(const Work& work, const CampaignFault& fault) {
+  constexpr size_t kShown = 10;
+  auto left = files_in(work.root);
+  std::vector<std::string> files = left.ok() ? *std::move(left) : std::vector<std::string>();
+  const size_t more = files.size() - std::min(files.size(), kShown);
+  files.resize(files.size() - more);
+  return {EINVAL,
+          fmt::format("fault \"{}\": the run without faults had no operation that matches its target, so that "
+                      "there is nothing to run. The target is, at the seam \"{}\":\n{}{}The run left these files: "
+                      "{}{}. Change the fault's path, operation or other keys",
+                      fault.name, fault.seam, fault.rule,
+                      fault.rule.find("operation =") == std::string::npos ? fault.operations : "",
+                      files.empty() ? "none" : fmt::format("{}", fmt::join(files, ", ")),
+                      more > 0 ? fmt::format(" and {} more", more) : "")};
 }
 
 Status CampaignRunner::analyse(Work& work) {
@@ -424,10 +465,7 @@ Outcome CampaignRunner::judge(const Golden& golden, Work& work, RunResult& resul
 
 Result<RunResult> CampaignRunner::run(const Golden& golden, const CampaignFault& fault, uint64_t run,
                                       const std::atomic<bool>* stop) {
-  const uint64_t matches = golden.matches.contains(fault.name) ? golden.matches.at(fault.name) : 0;
-  if (matches == 0) {
-    return Error{EINVAL, fmt::format("fault \"{}\": no operation of the program matches it", fault.name)};
-  }
+  const uint64_t matches = golden.matches.at(fault.name);
   RunResult result{fault.name, fault.model, fault.seam, run, 0, campaign_.seed_of(fault, run)};
   faults::Draw draw(campaign_.seed, faults::hash_of(fault.name), run);
   result.nth = 1 + draw.below(matches);

@@ -5,9 +5,12 @@
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "faults/control.h"
+#include "faults/journal.h"
 #include "faults/schedule.h"
 #include "tools/campaign.h"
 #include "tools/commands.h"
@@ -36,7 +39,9 @@ Error refused(const std::string& folder, const std::string& command, int code) {
 }
 
 /// In effect when this returns.
-Status tell(const std::string& directory, const std::string& command, const std::string& text) {
+Status tell(const std::string& directory, const std::string& command, std::string text) {
+  const char* key = std::getenv(faults::Control::kKeyVariable);
+  text = faults::Control::with_key(key != nullptr && command != "mark" ? key : "", text);
   VARVE_ASSIGN(const std::string folder, control_folder(directory));
   const std::string path = folder + command;
   const int descriptor = ::open(path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC);
@@ -58,7 +63,7 @@ Status tell(const std::string& directory, const std::string& command, const std:
 
 Status arm(const std::string& directory, const std::string& file) {
   VARVE_ASSIGN(const std::string text, read_text(file));
-  VARVE_ASSIGN(const faults::Schedule schedule, faults::Schedule::parse(text));  // the sentence comes from here
+  VARVE_ASSIGN(const faults::Schedule schedule, faults::Schedule::parse(text, file));  // the sentence comes from here
   if (schedule.seed_given) {
     return tell(directory, "arm", text);
   }
@@ -78,7 +83,8 @@ Status replay(const std::string& directory, const std::string& file) {
   if (text.empty()) {  // nothing would be written, and so nothing refused
     return Error{EBADMSG, fmt::format("{} is empty: give what `varve faults journal` printed", file)};
   }
-  return tell(directory, "replay", text);
+  const auto journal = faults::parse_journal(text, file);
+  return journal.ok() ? tell(directory, "replay", text) : Status(journal.error());
 }
 
 struct Words {
@@ -145,7 +151,10 @@ void add_faults(CLI::App& app, int& status) {
   add(*faults, status, "replay", "Do to the same operations what a journal says", "JOURNAL", replay);
   add_campaign(*faults, status);
   add(*faults, status, "mark", "Say where a program is, for from_mark and to_mark", "NAME",
-      [](const auto& directory, const auto& name) { return tell(directory, "mark", name); });
+      [](const auto& directory, const auto& name) {
+        const Status good = faults::check_mark(name);
+        return good.ok() ? tell(directory, "mark", name) : good;
+      });
 }
 
 }  // namespace varve::tools

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <filesystem>
 #include <thread>
 
@@ -67,7 +68,8 @@ Status serve(const MountSettings& settings, const Ready& ready) {
   index_options.read_only = settings.read_only;
   // The fault layer outlives everything that it stands between.
   faults::Injector injector({.journal = settings.store + "/faults.jsonl", .recogniser = {}});
-  faults::Control control(settings.faults ? &injector : nullptr);
+  const char* key = std::getenv(faults::Control::kKeyVariable);
+  faults::Control control(settings.faults ? &injector : nullptr, key != nullptr ? key : "");
   if (settings.faults) {
     index_options.device = faults::faulty_device(index::posix_device(), settings.store, injector);
     index_options.file_system = faults::faulty_tables(nullptr, index::posix_device(), settings.store, injector);
@@ -142,7 +144,7 @@ Status read_schedule(const std::string& file, MountSettings& settings) {
     return Error{EINVAL, "--faults and --no-faults contradict each other"};
   }
   VARVE_ASSIGN(settings.fault_schedule, read_text(file));
-  const auto schedule = faults::Schedule::parse(settings.fault_schedule);
+  const auto schedule = faults::Schedule::parse(settings.fault_schedule, file);
   return schedule.ok() ? Status() : Status(schedule.error());
 }
 

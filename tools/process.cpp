@@ -46,8 +46,16 @@ class Settings {
       posix_spawn_file_actions_addchdir_np(&actions_, directory.c_str());
     }
   }
-  int spawn(pid_t& pid, std::vector<char*>& words) {
-    return posix_spawnp(&pid, words[0], &actions_, &attributes_, words.data(), environ);
+  int spawn(pid_t& pid, std::vector<char*>& words, std::string variable) {
+    std::vector<char*> environment;
+    for (char** entry = environ; *entry != nullptr; ++entry) {
+      environment.push_back(*entry);
+    }
+    if (!variable.empty()) {
+      environment.push_back(variable.data());
+    }
+    environment.push_back(nullptr);
+    return posix_spawnp(&pid, words[0], &actions_, &attributes_, words.data(), environment.data());
   }
 
  private:
@@ -81,7 +89,7 @@ Result<Child> Child::start(const Program& program) {
   }
   words.push_back(nullptr);
   pid_t pid = 0;
-  const int code = words.size() < 2 ? EINVAL : settings.spawn(pid, words);
+  const int code = words.size() < 2 ? EINVAL : settings.spawn(pid, words, program.variable);
   if (code != 0) {
     return Error{code, fmt::format("cannot start {}: {}", copy.empty() ? "nothing" : copy[0],
                                    std::generic_category().message(code))};

@@ -16,6 +16,7 @@ struct Program {
   std::vector<std::string> words;  ///< the program is looked for in PATH
   std::string directory;           ///< it starts there; empty: here
   std::string output, errors;      ///< files for its standard output and error; empty: nowhere
+  std::string variable = {};       ///< "NAME=value", added to the environment; empty: none
 };
 
 struct Ending {

@@ -441,7 +441,7 @@ TEST_P(DeviceSeam, ArmingWhileThreadsWrite) {
         "[[fault]]\nseam = \"device\"\nmodel = \"delay\"\npath = \"packs/11.pack\"\nmilliseconds = 2\n"
         "[[fault]]\nseam = \"device\"\nmodel = \"unserializable_write\"\npath = \"packs/10.pack\"\nevery = 3\n"
         "[[fault]]\nseam = \"device\"\nmodel = \"power_cut\"\npath = \"elsewhere\"\n");
-    injector_->mark("somewhere");
+    ASSERT_TRUE(injector_->mark("somewhere").ok());
     static_cast<void>(injector_->status());
     injector_->disarm();
     ++turns;

@@ -1,10 +1,12 @@
 // What the fault layer parses: random numbers of the reference, schedules, journals and HDF5 metadata, broken ones too.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <hdf5.h>
 
 #include <cstring>
 #include <random>
 
+#include "faults/armed.h"
 #include "faults/journal.h"
 #include "faults/random.h"
 #include "faults/structure.h"
@@ -114,12 +116,123 @@ TEST(Schedules, SayWhereTheyAreWrong) {
       {"[[fault]]\nmodel = \"errno\"\nerrno = [\"EIO\", \"EAGAIN\"]\nweights = [1]", "weights"},
       {"[[fault]]\nmodel = \"enospc_at\"", "bytes"},
       {"[[fault]]\nmodel = \"count\"\npath = \"[\"", "line 3"},
-      {"[[fault]]\nmodel = \"count\"\nname = \"a\"\n[[fault]]\nmodel = \"count\"\nname = \"a\"", "two faults"}};
+      {"[[fault]]\nmodel = \"count\"\nname = \"a\"\n[[fault]]\nmodel = \"count\"\nname = \"a\"", "two faults"},
+      // Misspelt words are named with the nearest that is known.
+      {"[[fault]]\nmodle = \"bit_flip\"", "'modle' means nothing in a fault (did you mean \"model\"?)"},
+      {"[[fault]]\nmodel = \"bit_flip\"\nconut = 2", "'conut' means nothing for bit_flip (did you mean \"count\"?)"},
+      {"sed = 1\n[[fault]]\nmodel = \"count\"", "(did you mean \"seed\"?)"},
+      {"[[fault]]\nmodel = \"count\"\nseed = 1", "line 3: 'seed' stands at the top"},
+      {"[[fault]]\nmodel = \"bitflip\"", "(did you mean \"bit_flip\"?): give one of count, "},
+      {"[[fault]]\nmodel = \"bit_flip\"\nseam = \"devise\"", "(did you mean \"device\"?): give one of app, device"},
+      {"[[fault]]\nmodel = \"count\"\nstructure = \"superbloc\"", "(did you mean \"superblock\"?): give one of b_tree"},
+      {"[[fault]]\nmodel = \"count\"\nstructure = \"object_header.data_type\"", "\"object_header.datatype\"?"},
+      {"[[fault]]\nmodel = \"count\"\nregion = \"arrays\"", "(did you mean \"array\"?): give one of bytes, array"},
+      {"[[fault]]\nmodel = \"count\"\noperation = [\"write\", \"raed\"]", "(did you mean \"read\"?)"},
+      {"[[fault]]\nmodel = \"count\"\nseam = \"device\"\nkind = \"wall\"", "(did you mean \"wal\"?)"},
+      {"[[fault]]\nmodel = \"bit_flip\"\nelement = \"f32\"\nbits = \"exponant\"", "(did you mean \"exponent\"?)"},
+      {"[[fault]]\nmodel = \"torn_write\"\nrest = \"fil\"", "(did you mean \"fill\"?): give one of old, zeros, fill"},
+      {"[[fault]]\nmodel = \"power_cut\"\nlost = \"al\"", "(did you mean \"all\"?)"},
+      {"[[fault]]\nmodel = \"count\"\nper = \"flie\"", "(did you mean \"file\"?)"},
+      {"page_cache = \"bypas\"\n[[fault]]\nmodel = \"count\"", "(did you mean \"bypass\"?)"},
+      {"[[fault]]\nmodel = \"errno\"\nerrno = \"ENOSPACE\"", "(did you mean \"ENOSPC\"?)"},
+      // What could never match.
+      {"[[fault]]\nmodel = \"count\"\nseam = \"device\"\nkind = \"none\"", "cannot be \"none\""},
+      {"[[fault]]\nmodel = \"count\"\nseam = \"device\"\noperation = \"lookup\"", "where it never comes"},
+      {"[[fault]]\nmodel = \"count\"\npath = \"/x.h5\"", "which matches nothing"},
+      {"[[fault]]\nmodel = \"count\"\npath = \"a/../x.h5\"", "which matches nothing"},
+      {"[[fault]]\nmodel = \"count\"\npath = \"\"", "which matches nothing"},
+      {"[[fault]]\nmodel = \"count\"\ndataset = \"/u\"\nregion = \"bytes\"", "beside 'dataset'"},
+      {"[[fault]]\nmodel = \"count\"\ndataset = \"/u\"\nstructure = \"b_tree\"", "\"raw_data\""},
+      {"[[fault]]\nmodel = \"count\"\nfrom_mark = \"a b\"", "no mark"},
+      {"[[fault]]\nmodel = \"count\"\nto_mark = \"\"", "no mark"},
+      // What is no TOML: where, what, and what to write.
+      {"garbage\n", "line 1: \"garbage\" is no setting: a line is KEY = VALUE"},
+      {"seed = 1\n[[fault]]\nmodel =\n", "line 3: 'model' has no value"},
+      {"[[fault]]\nmodel = count\n", "line 2: the value of 'model' is neither a number nor true or false: text stands"},
+      {"[[fault]]\nmodel = \"count\n", "line 2: the text of 'model' has no second quotation mark"},
+      {"[[fault]]\nmodel = \"count\"\nmodel = \"delay\"\n", "line 3: 'model' is set a second time"},
+      {"[fault]\nmodel = \"count\"\n", "[[fault]]"},
+      {"[[fault]\nmodel = \"count\"\n", "line 1: [[fault] is no head of a table"},
+      {"[[fault]]\nmodel = \"count\"\nnth = [1, 2\n", "is not closed"},
+      {"seed = 99999999999999999999\n", "'seed' is no number"},
+      {"[[fault]]\nmodel = \"count\" limit = 1\n", "line 2: the text of 'model' cannot be read"},
+      {"\xff\xfe\n", "UTF-8"}};
   for (const auto& [text, word] : cases) {
     const auto parsed = Schedule::parse(text);
     ASSERT_FALSE(parsed.ok()) << text;
     EXPECT_EQ(parsed.error().code, EINVAL);
     EXPECT_NE(parsed.error().text.find(word), std::string::npos) << text << "\n" << parsed.error().text;
+    EXPECT_EQ(parsed.error().text.find("rror while parsing"), std::string::npos) << "the library's own words";
+  }
+  const auto named = Schedule::parse("x\n", "flip.toml");
+  EXPECT_EQ(named.error().text.rfind("flip.toml, line 1: ", 0), 0U) << named.error().text;
+}
+
+TEST(Schedules, AreRefusedEarlyOnlyIfNothingCouldMakeThemRight) {
+  const std::string good =
+      "seed = 1\n# a comment\n[[fault]]\nkind = [\n  \"pack\",\n  \"wal\"]\nmodel = \"bit_flip\"\nbits = \"sign\"\n"
+      "seam = \"device\"\nelement = \"f32\"\n[[fault]]\nname = \"x\"\nweights = [1, 2]\nmodel = \"errno\"\n"
+      "errno = [\"EIO\", \"EROFS\"]\npath = \"\"\"\\\n  **\"\"\"\n[[fault]]\nmodel = \"enospc_at\"\nbytes = 5\n";
+  ASSERT_TRUE(Schedule::parse(good).ok()) << Schedule::parse(good).error().text;
+  for (size_t end = good.find('\n'); end != std::string::npos; end = good.find('\n', end + 1)) {
+    const Status so_far = Schedule::check_start(good.substr(0, end + 1));
+    EXPECT_TRUE(so_far.ok()) << good.substr(0, end + 1) << "\n" << so_far.error().text;
+  }
+  EXPECT_TRUE(Schedule::check_start("").ok());
+  for (const char* bad :
+       {"garbage\n", "[[fault]]\nmodel = \"bitflip\"\n", "[[fault]]\nmodel = \"count\"\npath = \"/x\"\n",
+        "[[fault]]\nmodel = \"delay\"\nkept = 0.5\n", "seed = 1\nseed = 2\n"}) {
+    EXPECT_FALSE(Schedule::check_start(bad).ok()) << bad;
+  }
+}
+
+TEST(Schedules, MayBeLongAndHaveALimit) {
+  std::string text;
+  for (size_t i = 0; i < Schedule::kMostRules; ++i) {
+    text += fmt::format("[[fault]]\nmodel = \"count\"\npath = \"{}\"\n", i);
+  }
+  EXPECT_TRUE(Schedule::parse(text).ok());
+  const auto more = Schedule::parse(text + "[[fault]]\nmodel = \"count\"\n");
+  ASSERT_FALSE(more.ok());
+  EXPECT_NE(more.error().text.find("line 300001: a schedule has at most 100000 faults, this one has 100001"),
+            std::string::npos)
+      << more.error().text;
+}
+
+TEST(Schedules, RulesMeetAPathInTheirOrder) {
+  const auto schedule = Schedule::parse(
+      "[[fault]]\nmodel = \"count\"\npath = \"b\"\n[[fault]]\nmodel = \"count\"\npath = \"*\"\n"
+      "[[fault]]\nmodel = \"count\"\npath = \"a\"\n[[fault]]\nmodel = \"count\"\n[[fault]]\nmodel = \"count\"\n"
+      "path = \"\\\\a\"\n[[fault]]\nmodel = \"count\"\nseam = \"device\"\n");
+  ASSERT_TRUE(schedule.ok());
+  fs::RecogniserPool recognisers({});
+  Armed armed(*schedule, recognisers);
+  EXPECT_EQ(armed.file(Seam::app, "a")->counts->rules, (std::vector<uint32_t>{1, 2, 3, 4}));
+  EXPECT_EQ(armed.file(Seam::app, "b")->counts->rules, (std::vector<uint32_t>{0, 1, 3}));
+  EXPECT_EQ(armed.file(Seam::app, "d/a")->counts->rules, (std::vector<uint32_t>{3}));
+  EXPECT_EQ(armed.file(Seam::device, "a")->counts->rules, (std::vector<uint32_t>{5}));
+}
+
+TEST(Schedules, ArbitraryTextIsAnError) {
+  const std::string good = "seed = 1\n[[fault]]\nmodel = \"bit_flip\"\nnth = [1, 2]\npath = '*.h5'\nbits = \"any\"\n";
+  std::mt19937 random(3);
+  for (int turn = 0; turn < 3000; ++turn) {
+    std::string bad = good;
+    for (int change = 0; change < 1 + turn % 4; ++change) {
+      bad[random() % bad.size()] = static_cast<char>(random());
+    }
+    const auto parsed = Schedule::parse(bad);
+    EXPECT_TRUE(parsed.ok() || parsed.error().code == EINVAL);
+    static_cast<void>(Schedule::check_start(bad));
+  }
+}
+
+TEST(Marks, AreWords) {
+  for (const char* good : {"a", "step_2", "a/b:c", "\xc3\xa4"}) {
+    EXPECT_TRUE(check_mark(good).ok()) << good;
+  }
+  for (const std::string& bad : {std::string(), std::string("a b"), std::string("a\n"), std::string(256, 'a')}) {
+    EXPECT_FALSE(check_mark(bad).ok()) << bad;
   }
 }
 
@@ -146,6 +259,28 @@ TEST(Journals, BrokenOnesAreErrors) {
     }
     const auto parsed = parse_journal(bad.substr(0, turn % 4 == 0 ? random() % bad.size() : bad.size()));
     EXPECT_TRUE(parsed.ok() || parsed.error().code == EBADMSG);
+    EXPECT_TRUE(parsed.ok() || parsed.error().text.find("json.exception") == std::string::npos) << parsed.error().text;
+  }
+}
+
+TEST(Journals, ErrorsSayWhatIsWrongAndWhatToGive) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"garbage", "line 1: this is no JSON"},
+      {"\n{\"a\": 1}", "line 2: this is JSON, but no line of a journal"},
+      {R"({"effect":{}})", "'rule' is missing"},
+      {R"({"rule":1,"effect":{}})", "'rule' is of the wrong kind"},
+      {R"({"rule":"r","model":"bitflip","effect":{}})", "'model' cannot be \"bitflip\""},
+      {R"({"rule":"r","model":"errno","seam":"app","op":"read","index":0,"path":"x","effect":{"errno":"EWHAT"}})",
+       "EWHAT"},
+      {R"({"rule":"r","model":"errno","seam":"app","op":"read","index":0,"path":"x","effect":{"edits":[{"offset":0,)"
+       R"("length":1,"from":"bytes","new":"zz"}]}})",
+       "hexadecimal"}};
+  for (const auto& [text, word] : cases) {
+    const auto parsed = parse_journal(text, "done.jsonl");
+    ASSERT_FALSE(parsed.ok()) << text;
+    EXPECT_EQ(parsed.error().text.rfind("done.jsonl, line ", 0), 0U) << parsed.error().text;
+    EXPECT_NE(parsed.error().text.find(word), std::string::npos) << parsed.error().text;
+    EXPECT_NE(parsed.error().text.find("varve faults journal"), std::string::npos) << parsed.error().text;
   }
 }
 

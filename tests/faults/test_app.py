@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Every model at the seam that programs see, on a real mount: exactly the corruption asked for, and nothing else."""
 
+import errno
 import mmap
 import os
 import signal
@@ -520,6 +521,92 @@ def scenario_control(m):
     equal(Faults(m).status()["possible"], False, "status says so")
     (m.root / "x").write_bytes(b"data")
     equal((m.root / "x").read_bytes(), b"data", "nothing is dropped")
+
+
+def scenario_refusals(m):
+    """What a control file refuses, write(2) refuses where it can be seen: shells do not look at close(2)."""
+    folder = Faults(m).folder
+    cases = {
+        "arm": ["garbage", "[[fault]]\nmodel = \"bitflip\"", "[[fault]]\nmodel = \"count\"\npath = \"/x\""],
+        "replay": ["garbage", '{"armed": 1}\n{"effect": {}}'],
+        "mark": ["a b", ""], "status": ["x"], "journal": ["x"], "log": ["x"],
+    }
+    for name, texts in cases.items():
+        for text in texts:
+            for shell in ("bash", "dash"):
+                done = run(shell, "-c", 'echo "$1" > "$2"', shell, text, folder / name, status=None)
+                check(done.returncode != 0, f"{shell}: echo {text!r} > {name}: {done.stderr.strip()}")
+                equal(Faults(m).status()["armed"], False, "nothing is armed")
+                check(Faults(m).status()["refused"], Faults(m).status()["refused"])
+    refused(22, lambda: Faults(m).tell("arm", "[[fault]]\n"), "what may still become right is refused at close")
+    refused(22, lambda: Faults(m).tell("mark", "a b"), "a mark of two words, without an end of line")
+    for value in (b"", b"a b"):
+        refused(22, lambda: os.setxattr(m.root, "user.varve.mark", value), f"a mark through an attribute: {value}")
+    for word in ("", "a b"):
+        done = run(mounted.BINARY, "faults", "mark", m.root, word, status=2)
+        check("one word" in done.stderr, done.stderr.strip())
+    with open(folder / "arm", "w", buffering=1) as file:
+        for line in ("seed = 1", "[[fault]]", 'model = "dropped_write"', "nth = [", "1]", 'path = "x"'):
+            print(line, file=file)
+    (m.root / "x").write_bytes(b"data")
+    equal(Faults(m).status()["injections"], 1, "a schedule that comes line by line is armed at close")
+    equal((folder / "log").read_text(), (folder / "journal").read_text(), "log is journal")
+    check("dropped_write" in (folder / "log").read_text(), "and has the injection")
+    path = m.folder / "bad.toml"
+    path.write_text("seed = 1\n[[fault]]\nmodel = bit_flip\n")
+    done = run(mounted.BINARY, "faults", "arm", m.root, path, status=2)
+    check(f"{path}, line 3: " in done.stderr and "quotation marks" in done.stderr, done.stderr.strip())
+    path.write_text("{}\n")
+    done = run(mounted.BINARY, "faults", "replay", m.root, path, status=2)
+    check(f"{path}, line 1: " in done.stderr and "json" not in done.stderr, done.stderr.strip())
+
+
+def scenario_journal(m):
+    """The journal's file: there from the first arming, made anew once it was removed; without one nothing is armed."""
+    faults, path = Faults(m), m.store / "faults.jsonl"
+    equal((path.exists(), faults.journal_text()), (False, ""), "no journal before the first arming")
+    rule = {"model": "dropped_write", "path": "x"}
+    for turn in range(2):
+        faults.arm(rule)
+        (m.root / "x").write_bytes(b"data")
+        faults.disarm()
+    equal((path.read_text().count('"effect"'), len(faults.journal())), (2, 1), "two armings in the file, the last in `journal`")
+    m.restart()
+    equal(faults.journal_text(), "", "after a new mount `journal` is empty")
+    faults.tell("replay", path.read_text())
+    equal(faults.status()["replay_left"], 1, "but the file can be replayed, its last arming")
+    faults.disarm()
+    path.unlink()
+    faults.arm(rule)
+    (m.root / "x").write_bytes(b"data")
+    equal((path.read_text().count('"effect"'), len(faults.journal())), (1, 1), "removed: the next arming makes it anew")
+    faults.disarm()
+    path.unlink()
+    path.mkdir()
+    refused(errno.EISDIR, lambda: faults.arm(rule), "a journal that cannot be written: arming is refused")
+    equal(faults.status()["armed"], False, "and nothing is armed")
+    check("faults.jsonl" in faults.status()["refused"], faults.status()["refused"])
+    (m.root / "x").write_bytes(b"data")
+    equal((m.root / "x").read_bytes(), b"data", "nothing is dropped")
+    path.rmdir()
+
+
+def scenario_large(m):
+    """50,000 faults: armed soon, and operations pass by those that name other files."""
+    faults, count = Faults(m), 50_000
+    start = time.monotonic()
+    faults.tell("arm", faulty.schedule(*({"model": "dropped_write", "path": f"f{n}"} for n in range(count))))
+    passed = time.monotonic() - start
+    check(passed < 10, f"armed in {passed:.2f} s")
+    start = time.monotonic()
+    for n in (0, count // 2, count - 1, count):
+        (m.root / f"f{n}").write_bytes(b"data")
+        equal((m.root / f"f{n}").read_bytes(), b"data" if n == count else b"", f"f{n}")
+    for n in range(500):
+        (m.root / f"g{n}").write_bytes(b"data")
+    passed = time.monotonic() - start
+    check(passed < 10, f"and 504 files written in {passed:.2f} s")
+    equal(faults.status()["injections"], 3, "three were hit")
 
 
 def scenario_concurrent(m):

@@ -149,5 +149,43 @@ def scenario_limits(m):
     equal(list(scratch.iterdir()), [], "nor a store")
 
 
+FOREIGN = """
+command = ["sh", "-c", "echo $0; for command in 'arm . {here}/other' 'disarm .' 'replay . {here}/other'; do $VARVE_BIN faults $command 2>> {here}/said; done; for file in arm disarm replay; do echo x > .varve/faults/$file; done; $VARVE_BIN faults mark . here || exit 1; seq 1 1000 > data.txt", "{here}"]
+runs = 2
+[[fault]]
+model = "dropped_write"
+path = "data.txt"
+"""
+
+
+def scenario_foreign(m):
+    """A campaign's mounts are armed by the campaign alone: others are refused, and its faults strike all the same."""
+    (m.plain / "other").write_text('seed = 1\n[[fault]]\nmodel = "errno"\n')
+    path = m.plain / "foreign.toml"
+    path.write_text(FOREIGN)
+    run(mounted.BINARY, "faults", "campaign", path, env={"VARVE_BIN": mounted.BINARY})
+    found = rows(m.plain / "foreign.results")
+    equal([row["outcome"] for row in found.values()], ["silent"] * 2, "the dropped write alone is there")
+    said = (m.plain / "said").read_text()
+    equal(said.count("belongs to a running campaign"), 2 * 3, "arm and disarm are refused with the reason, in each of three runs")
+    equal(said.count("no JSON"), 3, "a journal that is none before it comes to that")
+
+
+def scenario_no_match(m):
+    """A target that matches nothing is an error that names it, before any run and without a table."""
+    path = m.plain / "c.toml"
+    path.write_text('command = ["sh", "-c", "echo 1 > a.txt; echo 2 > b.txt"]\nruns = 5\n[[fault]]\nmodel = "bit_flip"\n'
+                    'path = "c.txt"\n')
+    done = run(mounted.BINARY, "faults", "campaign", path, status=2)
+    check("no operation that matches" in done.stderr and "c.txt" in done.stderr and "a.txt, b.txt" in done.stderr, done.stderr.strip())
+    equal(done.stdout, "", "no table is printed")
+    equal((m.plain / "c.results" / "runs.csv").exists(), False, "nor made")
+    for text, word in (("comand = 1\n", 'did you mean "command"'), ("command = [\"a\"]\nruns = many\n", "line 2"),
+                       ('command = ["a"]\n[[fault]]\nmodel = "bit_flip"\npath = "x"\nstructure = "superbloc"\n', 'line 5')):
+        path.write_text(text)
+        done = run(mounted.BINARY, "faults", "campaign", path, status=2)
+        check(word in done.stderr and str(path) in done.stderr, done.stderr.strip())
+
+
 if __name__ == "__main__":
     mounted.main(mounted.scenarios(globals()))
