@@ -159,7 +159,8 @@ Result<Effect> cut_power(Scene& scene) {
   const std::vector<UnsyncedWrite> writes = scene.unsynced.take(parameters.then != Aftermath::go_on);
   std::vector<bool> lost(writes.size(), true);
   for (size_t i = 0; parameters.random_subset && i < lost.size(); ++i) {
-    lost[i] = scene.draw.below(2) == 1;
+    // The mark of what was written holds for one run of the machine: after a power cut there is another.
+    lost[i] = scene.draw.below(2) == 1 || writes[i].path == "db-written";
   }
   Effect effect;
   effect.rest = undo(writes, lost, parameters, scene.draw);

@@ -27,6 +27,7 @@ struct IndexOptions {
   std::shared_ptr<Device> device;                    ///< null: posix_device()
   std::shared_ptr<rocksdb::FileSystem> file_system;  ///< null: RocksDB's default
   bool read_only = false;
+  bool accept_loss = false;                   ///< opens a store that has lost changes which were promised; see open()
   uint64_t pack_limit = uint64_t{256} << 20;  ///< a pack is closed when an append would pass this
   size_t inline_limit = 2048;                 ///< records smaller than this live in the tree
 };
@@ -99,7 +100,8 @@ class Index {
 
   /// Opens the store in directory `path`, making an empty one (with a root directory, mode 0755, owned by the caller)
   /// if the directory is absent or empty. Errors, each with a sentence: EBUSY (open elsewhere; names the process),
-  /// ENOTEMPTY (a directory with other things in it), EPROTO (made by a newer format version), EIO.
+  /// ENOTEMPTY (a directory with other things in it), EPROTO (made by a newer format version), EUCLEAN
+  /// (the log is damaged: commits that were promised are lost; `accept_loss` goes on without them), EIO.
   static Result<std::unique_ptr<Index>> open(const std::string& path, const IndexOptions& options);
 
   virtual Result<std::optional<Inode>> inode(InodeNumber number) = 0;

@@ -84,7 +84,8 @@ Status Store::start() {
     VARVE_TRY(device_->make_directory(path_ + "/packs"));
     VARVE_TRY(device_->make_directory(path_ + "/db"));
   }
-  VARVE_ASSIGN(tree_, Tree::open({path_ + "/db", options_.file_system, device_, options_.read_only, create}));
+  VARVE_ASSIGN(tree_, Tree::open({path_ + "/db", options_.file_system, device_, options_.read_only, create,
+                                  options_.accept_loss}));
   VARVE_ASSIGN(packs_, Packs::open(device_, path_ + "/packs", options_.pack_limit));
   if (create) {
     VARVE_TRY(create_root());

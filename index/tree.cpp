@@ -151,7 +151,7 @@ class Tree::Guard {
   const Tree* before_;
 };
 
-Tree::Tree(TreeOptions options) : options_(std::move(options)) {}
+Tree::Tree(TreeOptions options) : options_(std::move(options)), mark_(options_.device, options_.path) {}
 
 Tree::~Tree() { close_database(); }
 
@@ -160,8 +160,76 @@ Result<std::unique_ptr<Tree>> Tree::open(const TreeOptions& options) {
   if (options.file_system) {
     tree->environment_ = rocksdb::NewCompositeEnv(options.file_system);
   }
+  if (!options.create) {
+    VARVE_TRY(tree->check_log());
+  }
   VARVE_TRY(tree->open_database(options.read_only, options.create));
   return tree;
+}
+
+/// Replays the log without changing anything, and holds what comes out against the mark.
+Status Tree::check_log() {
+  const auto promised = mark_.promised();
+  VARVE_ASSIGN(const bool replay, has_log());
+  if (!promised || !replay) {
+    return {};
+  }
+  VARVE_TRY(open_database(true, false));
+  const uint64_t found = database_->GetLatestSequenceNumber();
+  close_database();
+  if (found >= *promised) {
+    return {};
+  }
+  if (!options_.accept_loss) {
+    return Error{EUCLEAN, fmt::format("the log of the index database {} is damaged: {} of the last changes that were "
+                                      "written cannot be read. Restore the store from a copy, or go on without them "
+                                      "by varve mount --accept-loss (what is left of the log is kept then)",
+                                      options_.path, *promised - found)};
+  }
+  if (!options_.read_only) {
+    VARVE_TRY(keep_log(found));
+    mark_.reset(found);
+  }
+  return {};
+}
+
+/// Whether there is something to replay: after an orderly end, there is not.
+Result<bool> Tree::has_log() {
+  VARVE_ASSIGN(const auto names, options_.device->list(options_.path));
+  for (const std::string& name : names) {
+    if (name.ends_with(".log")) {
+      VARVE_ASSIGN(const auto file, options_.device->open(options_.path + "/" + name, Device::Mode::read));
+      VARVE_ASSIGN(const uint64_t size, file->size());
+      if (size > 0) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+Status Tree::keep_log(uint64_t sequence) {
+  const std::string kept = fmt::format("{}-lost-{}", options_.path, sequence);
+  VARVE_TRY(options_.device->make_directory(kept));
+  VARVE_ASSIGN(const auto names, options_.device->list(options_.path));
+  for (const std::string& name : names) {
+    if (!name.ends_with(".log")) {
+      continue;
+    }
+    VARVE_ASSIGN(const auto from, options_.device->open(options_.path + "/" + name, Device::Mode::read));
+    VARVE_ASSIGN(const auto to, options_.device->open(kept + "/" + name, Device::Mode::create));
+    std::vector<std::byte> part(size_t{1} << 20);
+    for (uint64_t at = 0;;) {
+      VARVE_ASSIGN(const size_t got, from->read(at, part));
+      if (got == 0) {
+        break;
+      }
+      VARVE_TRY(to->write(at, std::span(part).first(got)));
+      at += got;
+    }
+    VARVE_TRY(to->sync());
+  }
+  return options_.device->sync_directory(kept);
 }
 
 Status Tree::open_database(bool read_only, bool create) {
@@ -263,6 +331,7 @@ Status Tree::write(rocksdb::WriteBatch& batch) {
   if (!status.ok()) {
     return note_failure(status, "writing");
   }
+  mark_.written(database_->GetLatestSequenceNumber());
   return {};
 }
 
@@ -273,10 +342,12 @@ Status Tree::sync() {
     if (!database_) {
       return Error{EIO, fmt::format("the index database {} is closed after a failure", options_.path)};
     }
+    const uint64_t sequence = database_->GetLatestSequenceNumber();
     const rocksdb::Status status = database_->SyncWAL();
     if (!status.ok()) {
       return note_failure(status, "syncing");
     }
+    mark_.synced(sequence);
     return {};
   });
 }

@@ -21,6 +21,7 @@
 #include "codec/result.h"
 #include "index/device.h"
 #include "index/sync_group.h"
+#include "index/sync_mark.h"
 
 namespace varve::index {
 
@@ -34,6 +35,7 @@ struct TreeOptions {
   std::shared_ptr<Device> device;
   bool read_only = false;
   bool create = false;
+  bool accept_loss = false;  ///< goes on without changes that the log does not give back
 };
 
 /// What RocksDB said, as an errno and a sentence.
@@ -43,6 +45,8 @@ class Tree {
  public:
   using Visit = std::function<Result<bool>(std::string_view key, std::string_view value)>;
 
+  /// EUCLEAN: the log is damaged, and changes that must be there (see SyncMark) are lost; nothing is written, so that
+  /// what is left of the log stays. With `accept_loss` a copy of it is kept beside the tree, as PATH-lost-N.
   static Result<std::unique_ptr<Tree>> open(const TreeOptions& options);
   ~Tree();
   Tree(const Tree&) = delete;
@@ -71,6 +75,9 @@ class Tree {
   class Guard;
   explicit Tree(TreeOptions options);
   Status open_database(bool read_only, bool create);
+  Status check_log();
+  Result<bool> has_log();
+  Status keep_log(uint64_t sequence);
   void close_database();
   Error note_failure(const rocksdb::Status& status, std::string_view what);
   rocksdb::ColumnFamilyHandle* handle(Family family) const { return handles_[static_cast<size_t>(family)]; }
@@ -80,6 +87,7 @@ class Tree {
   std::unique_ptr<rocksdb::DB> database_;
   std::vector<rocksdb::ColumnFamilyHandle*> handles_;
   SyncGroup syncs_;
+  SyncMark mark_;
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable idle_;

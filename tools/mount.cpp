@@ -66,6 +66,7 @@ Status check_places(MountSettings& settings) {
 Status serve(const MountSettings& settings, const Ready& ready) {
   index::IndexOptions index_options;
   index_options.read_only = settings.read_only;
+  index_options.accept_loss = settings.accept_loss;
   // The fault layer outlives everything that it stands between.
   faults::Injector injector({.journal = settings.store + "/faults.jsonl", .recogniser = {}});
   const char* key = std::getenv(faults::Control::kKeyVariable);
@@ -166,6 +167,7 @@ void add_mount(CLI::App& app, int& status) {
     std::string cache = "512M";
     std::string workers = "0";
     bool no_faults = false;
+    bool accept_loss = false;
     std::string fault_file;
   };
   auto arguments = std::make_shared<Arguments>();
@@ -187,6 +189,8 @@ void add_mount(CLI::App& app, int& status) {
                       "workers=N, log=FILE, ...");
   command->add_option("--faults", arguments->fault_file, "Arm this schedule before the store is opened (varve faults)");
   command->add_flag("--no-faults", arguments->no_faults, "Faults cannot be armed on this mount (see varve faults)");
+  command->add_flag("--accept-loss", arguments->accept_loss,
+                    "Mount a store whose log is damaged, without the changes that it has lost");
   command->add_option("--workers", arguments->workers, "Threads that encode and decode; 0: one a core");
   command->add_option("--cache", arguments->cache, "Memory for decoded data: 512M, 2G, ...");
   command->add_option("--log", arguments->settings.log_file, "Log to this file");
@@ -201,6 +205,7 @@ void add_mount(CLI::App& app, int& status) {
       }
     }
     arguments->settings.faults = arguments->settings.faults && !arguments->no_faults;
+    arguments->settings.accept_loss = arguments->settings.accept_loss || arguments->accept_loss;
     if (const Status read = read_schedule(arguments->fault_file, arguments->settings); !read.ok()) {
       status = fail(read.error());
       return;

@@ -17,6 +17,7 @@ struct MountSettings {
   bool allow_other = false;
   bool show_views = false;     ///< .varve is listed in the root
   bool faults = true;          ///< false: no fault can be armed
+  bool accept_loss = false;    ///< mount a store whose log has lost changes
   std::string fault_schedule;  ///< TOML, armed before the store is opened; empty: none
   unsigned workers = 0;        ///< 0: one a core
   uint64_t cache_bytes = uint64_t{512} << 20;
