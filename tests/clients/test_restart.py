@@ -243,8 +243,8 @@ def scenario_damaged_log(m):
     equal(np.load(m.root / "first.npy").tobytes(), first.tobytes(), "what was in tables is there")
     found = [n for n in range(30) if (m.root / f"small{n}").exists()]
     check(0 < len(found) < 30 and found == list(range(len(found))), f"{len(found)} of 30 later files are there")
-    for n in found[:-1]:
-        equal((m.root / f"small{n}").read_bytes(), bytes([n]) * 3000, f"small{n}")
+    sizes = {len(data) for n in found if (data := (m.root / f"small{n}").read_bytes()) != bytes([n]) * 3000}
+    check(sizes <= {0}, "each is whole, or was created and not yet stored")
     check(list(m.store.glob("db-lost-*/*.log")), "the damaged log is kept")
     m.restart()
 
