@@ -1,17 +1,24 @@
 // varve faults: arms, disarms and watches the fault layer of a mount.
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "faults/control.h"
 #include "faults/journal.h"
 #include "faults/schedule.h"
+#include "fs/fuse_mount_table.h"
+#include "index/store_directory.h"
 #include "tools/campaign.h"
 #include "tools/commands.h"
 #include "tools/mount_point.h"
@@ -59,6 +66,45 @@ Status tell(const std::string& directory, const std::string& command, std::strin
     code = errno;
   }
   return code == 0 ? Status() : Status(refused(folder, command, code));
+}
+
+/// The process that serves `directory`, found without asking it; 0: not found.
+pid_t daemon_at(const std::string& directory) {
+  std::error_code problem;
+  const std::string path = std::filesystem::absolute(directory, problem).lexically_normal().string();
+  std::optional<fs::MountEntry> found;
+  for (fs::MountEntry& entry : fs::mount_table()) {
+    if (entry.type == "fuse.varve" && (is_inside(path, entry.mountpoint) || path == entry.mountpoint + "/")) {
+      found = std::move(entry);
+    }
+  }
+  return found ? index::StoreLock::writer(found->source).value_or(0) : 0;
+}
+
+/// Through the control file; if that is not taken, since operations that are late hold the daemon up, by a signal.
+int disarm(const std::string& directory) {
+  constexpr int kPatience = 3000;
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) {
+    return finish(tell(directory, "disarm", "disarm\n"));
+  }
+  const pid_t child = fork();
+  if (child == 0) {
+    _exit(finish(tell(directory, "disarm", "disarm\n")));
+  }
+  ::close(ends[1]);
+  pollfd ended{.fd = ends[0], .events = POLLIN, .revents = 0};  // its end is closed with the child
+  if (child > 0 && poll(&ended, 1, kPatience) == 0) {
+    if (const pid_t daemon = daemon_at(directory); daemon > 0) {
+      ::kill(daemon, SIGUSR2);
+    }
+  }
+  ::close(ends[0]);
+  int status = 0;
+  if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status)) {
+    return fail(Error{EIO, "cannot start a process, or it was killed: try again"});
+  }
+  return WEXITSTATUS(status);
 }
 
 Status arm(const std::string& directory, const std::string& file) {
@@ -141,8 +187,10 @@ void add_faults(CLI::App& app, int& status) {
       "  varve faults disarm ~/data\n"
       "A command returns once it is in effect.");
   add(*faults, status, "arm", "Put a schedule of faults in force", "FILE", arm);
-  add(*faults, status, "disarm", "No faults from now on", nullptr,
-      [](const auto& directory, const auto&) { return tell(directory, "disarm", "disarm\n"); });
+  auto mount = std::make_shared<std::string>();
+  CLI::App* disarming = faults->add_subcommand("disarm", "No faults from now on");
+  disarming->add_option("DIR", *mount, "The mount, or anything in it")->required();
+  disarming->callback([mount, &status] { status = disarm(*mount); });
   add(*faults, status, "status", "What is armed and what it has done, as JSON", nullptr,
       [](const auto& directory, const auto&) { return show(directory, "status"); });
   add(*faults, status, "journal", "Every injection since the last arming, as JSON lines", nullptr,

@@ -1,10 +1,13 @@
 // varve mount, and mount.varve for mount(8): joins index, file system and FUSE session, and serves.
 #include <fmt/format.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <thread>
@@ -62,6 +65,42 @@ Status check_places(MountSettings& settings) {
   return {};
 }
 
+/// SIGUSR2 disarms while it lives: the way for `varve faults disarm` when delayed operations hold all threads that
+/// could take its command.
+class DisarmSignal {
+ public:
+  explicit DisarmSignal(faults::Injector* injector) : injector_(injector) {
+    event_ = eventfd(0, EFD_CLOEXEC);
+    struct sigaction action {};
+    action.sa_handler = [](int) { eventfd_write(event_, 1); };
+    action.sa_flags = SA_RESTART;
+    sigaction(SIGUSR2, &action, nullptr);
+    waiter_ = std::thread([this] {
+      for (eventfd_t count = 0; !ended_;) {
+        const bool asked = eventfd_read(event_, &count) == 0;
+        if (asked && !ended_ && injector_ != nullptr) {
+          injector_->disarm();
+        }
+      }
+    });
+  }
+  ~DisarmSignal() {
+    signal(SIGUSR2, SIG_IGN);
+    ended_ = true;
+    eventfd_write(event_, 1);
+    waiter_.join();
+    ::close(event_);
+  }
+  DisarmSignal(const DisarmSignal&) = delete;
+  DisarmSignal& operator=(const DisarmSignal&) = delete;
+
+ private:
+  static inline int event_ = -1;
+  faults::Injector* const injector_;
+  std::atomic<bool> ended_{false};
+  std::thread waiter_;
+};
+
 /// The whole life of a mount.
 Status serve(const MountSettings& settings, const Ready& ready) {
   index::IndexOptions index_options;
@@ -106,7 +145,10 @@ Status serve(const MountSettings& settings, const Ready& ready) {
   faulty.attach(&(*session)->kernel_cache());
   ready();
   fs::log_line(fs::LogLevel::info, fmt::format("mounted {} on {}", settings.store, settings.directory));
-  const Status ended = (*session)->serve();
+  const Status ended = [&] {
+    const DisarmSignal disarm_signal(settings.faults && key == nullptr ? &injector : nullptr);
+    return (*session)->serve();
+  }();
   const Status shut = file_system->shut_down();
   for (const Status& status : {ended, shut}) {
     if (!status.ok()) {

@@ -591,6 +591,21 @@ def scenario_journal(m):
     path.rmdir()
 
 
+def scenario_stuck(m):
+    """More late operations than the daemon has threads, at either seam: disarming ends them all the same."""
+    faults = Faults(m)
+    for rule in ({"path": "late*"}, {"seam": "device", "kind": "wal"}):
+        faults.arm({"model": "delay", "milliseconds": 120_000, **rule})
+        late = [subprocess.Popen(["sh", "-c", f"echo x > late{n}; sync late{n}"], cwd=m.root) for n in range(60)]
+        time.sleep(1)
+        check(any(one.poll() is None for one in late), "programs wait")
+        start = time.monotonic()
+        run(mounted.BINARY, "faults", "disarm", m.root, timeout=60)
+        check(time.monotonic() - start < 30, f"disarmed after {time.monotonic() - start:.1f} s")
+        equal({one.wait(timeout=60) for one in late}, {0}, "and all of them end")
+        equal(faults.status()["armed"], False, "nothing is armed")
+
+
 def scenario_large(m):
     """50,000 faults: armed soon, and operations pass by those that name other files."""
     faults, count = Faults(m), 50_000
