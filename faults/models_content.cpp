@@ -276,17 +276,23 @@ Result<Effect> tear_write(Scene& scene) {
 }
 
 Effect misdirect(Scene& scene, uint64_t file_size) {
-  constexpr uint64_t kFarthest = 64;  // pages
+  constexpr uint64_t kFarthest = 64;  // in pages
   Effect effect;
   if (scene.rule.parameters.distance) {
     effect.moved = *scene.rule.parameters.distance;
   } else {
-    const auto pages = static_cast<int64_t>(1 + scene.draw.below(kFarthest));
-    effect.moved = (scene.draw.below(2) == 0 ? -pages : pages) * static_cast<int64_t>(kPage);
-    const int64_t there = static_cast<int64_t>(scene.offset) + effect.moved;
-    if (there < 0 || there + static_cast<int64_t>(scene.length) > static_cast<int64_t>(file_size)) {
-      effect.moved = -effect.moved;
+    // Uniform over the places inside the file; where there is none, a write goes past its end.
+    const uint64_t end = scene.offset + scene.length;
+    const uint64_t back = std::min(scene.offset / kPage, kFarthest);
+    const uint64_t forward = std::min(file_size > end ? (file_size - end) / kPage : 0, kFarthest);
+    int64_t pages = 0;
+    if (back + forward > 0) {
+      const uint64_t drawn = scene.draw.below(back + forward);
+      pages = drawn < back ? -static_cast<int64_t>(drawn + 1) : static_cast<int64_t>(drawn - back + 1);
+    } else if (scene.op == Op::write) {
+      pages = static_cast<int64_t>(1 + scene.draw.below(kFarthest));
     }
+    effect.moved = pages * static_cast<int64_t>(kPage);
   }
   if (static_cast<int64_t>(scene.offset) + effect.moved < 0) {
     effect.moved = 0;  // before the file's start there is nothing

@@ -239,6 +239,31 @@ def scenario_cache(m):
     equal((m.root / "victim.bin").read_bytes(), OLD, "disarming makes the kernel forget")
 
 
+def scenario_misdirected(m):
+    """Drawn distances lead somewhere: every write and every read goes astray, in the file where there is room in it."""
+    faults, pieces = Faults(m), [bytes([1 + n]) * 8192 for n in range(8)]
+    faults.arm({"model": "misdirected_write", "path": "x"})
+    with open(m.root / "x", "wb", buffering=0) as file:
+        for piece in pieces:
+            file.write(piece)
+    entries = faults.journal()
+    faults.disarm()
+    equal(len(entries), 8, "eight writes, all astray")
+    size, found = 0, (m.root / "x").read_bytes()
+    for number, entry in enumerate(entries):
+        place = entry["offset"] + entry["effect"]["moved"]
+        check(place >= 0 and entry["effect"]["moved"] % 4096 == 0, f"write {number} went to {place}")
+        size = max(size, place + 8192)
+    equal(len(found), size, "the file ends where the last of them does")
+    (m.root / "x").write_bytes(b"".join(pieces))
+    faults.arm({"model": "misdirected_read", "path": "x"})
+    with open(m.root / "x", "rb", buffering=0) as file:
+        wrong = sum(os.pread(file.fileno(), 8192, 8192 * n) != pieces[n] for n in range(8))
+    entries = faults.journal()
+    equal((wrong, len(entries)), (8, 8), "eight reads, all of other bytes")
+    check(all(0 <= entry["offset"] + entry["effect"]["moved"] <= 65_536 - 8192 for entry in entries), "of the file")
+
+
 def scenario_stale(m):
     """A stale read gives what stood there before the last write."""
     faults = Faults(m)
