@@ -293,6 +293,10 @@ Result<Rule> read_rule(const TableReader& in, size_t number) {
   rule.name = fmt::format("{}-{}", name_of(rule.model), number);
   VARVE_TRY(in.text("name", rule.name));
   VARVE_TRY(in.word("seam", kSeamNames, rule.seam));
+  if (rule.model == Model::kill_caller && rule.seam == Seam::device) {
+    return in.wrong("seam",
+                    "must be \"app\" for kill_caller: at the device no program calls; \"crash\" kills the daemon");
+  }
   VARVE_TRY(read_parameters(in, rule.model, rule.parameters));
   VARVE_TRY(read_target(in, rule));
   VARVE_TRY(read_trigger(in, rule.trigger));

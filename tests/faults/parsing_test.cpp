@@ -136,6 +136,7 @@ TEST(Schedules, SayWhereTheyAreWrong) {
       {"page_cache = \"bypas\"\n[[fault]]\nmodel = \"count\"", "(did you mean \"bypass\"?)"},
       {"[[fault]]\nmodel = \"errno\"\nerrno = \"ENOSPACE\"", "(did you mean \"ENOSPC\"?)"},
       // What could never match.
+      {"[[fault]]\nmodel = \"kill_caller\"\nseam = \"device\"", "no program calls"},
       {"[[fault]]\nmodel = \"count\"\nseam = \"device\"\nkind = \"none\"", "cannot be \"none\""},
       {"[[fault]]\nmodel = \"count\"\nseam = \"device\"\noperation = \"lookup\"", "where it never comes"},
       {"[[fault]]\nmodel = \"count\"\npath = \"/x.h5\"", "which matches nothing"},
