@@ -49,6 +49,7 @@ Core::Core(std::unique_ptr<index::Index> index, const FileSystemOptions& options
       recognisers_(options.recogniser),
       sealer_(*index_, pool_, recognisers_),
       policy_(index_->path() + "/policy.toml"),
+      scrub_(*index_),
       nodes_(*index_) {}
 
 Core::~Core() = default;
@@ -174,6 +175,7 @@ Result<FileSystemSpace> Core::space(const Caller&) {
 }
 
 Status Core::shut_down() {
+  scrub_.stop();
   if (options_.read_only) {
     return {};
   }

@@ -16,6 +16,7 @@
 #include "fs/filesystem.h"
 #include "fs/node.h"
 #include "fs/policy_store.h"
+#include "fs/scrub.h"
 #include "fs/sealer.h"
 #include "fs/view_images.h"
 
@@ -205,6 +206,7 @@ class Core final : public FileSystem {
   RecogniserPool recognisers_;
   Sealer sealer_;
   PolicyStore policy_;
+  BackgroundScrub scrub_;
   NodeTable nodes_;
   std::mutex namespace_mutex_;  ///< held by whatever changes directories
   std::atomic<KernelCache*> kernel_cache_{nullptr};

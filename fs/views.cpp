@@ -27,7 +27,8 @@ enum class Fixed : uint64_t {
   level = 6,
   exact = 7,
   coarse = 8,
-  region = 9
+  region = 9,
+  scrub = 10
 };
 
 struct FixedFile {
@@ -35,15 +36,16 @@ struct FixedFile {
   Fixed file;
   uint32_t mode;
 };
-constexpr std::array<FixedFile, 9> kFixedFiles{{{"pid", Fixed::pid, S_IFREG | 0444},
-                                                {"sync", Fixed::sync, S_IFREG | 0444},
-                                                {"policy.toml", Fixed::policy, S_IFREG | 0644},
-                                                {"stat", Fixed::stat, S_IFDIR | 0555},
-                                                {"counters", Fixed::counters, S_IFREG | 0444},
-                                                {"level", Fixed::level, S_IFDIR | 0555},
-                                                {"exact", Fixed::exact, S_IFDIR | 0555},
-                                                {"coarse", Fixed::coarse, S_IFDIR | 0555},
-                                                {"region", Fixed::region, S_IFDIR | 0555}}};
+constexpr std::array<FixedFile, 10> kFixedFiles{{{"pid", Fixed::pid, S_IFREG | 0444},
+                                                 {"sync", Fixed::sync, S_IFREG | 0444},
+                                                 {"policy.toml", Fixed::policy, S_IFREG | 0644},
+                                                 {"stat", Fixed::stat, S_IFDIR | 0555},
+                                                 {"counters", Fixed::counters, S_IFREG | 0444},
+                                                 {"level", Fixed::level, S_IFDIR | 0555},
+                                                 {"exact", Fixed::exact, S_IFDIR | 0555},
+                                                 {"coarse", Fixed::coarse, S_IFDIR | 0555},
+                                                 {"region", Fixed::region, S_IFDIR | 0555},
+                                                 {"scrub", Fixed::scrub, S_IFREG | 0644}}};
 
 constexpr InodeNumber fixed_inode(Fixed file) { return view_inode(View::fixed, static_cast<uint64_t>(file)); }
 constexpr InodeNumber kControlFolder = view_inode(View::control, 0);
@@ -165,7 +167,8 @@ Result<OpenFile> Core::open_view(const Caller&, InodeNumber inode, int flags) {
   handle->virtual_inode = inode;
   handle->writable = (flags & O_ACCMODE) != O_RDONLY;
   const bool control = view_of(inode) == View::control && inode != kControlFolder;
-  if (handle->writable && !control && inode != fixed_inode(Fixed::policy)) {
+  const bool writable = control || inode == fixed_inode(Fixed::policy) || inode == fixed_inode(Fixed::scrub);
+  if (handle->writable && !writable) {
     return Error{EACCES, "this virtual file cannot be written"};
   }
   if (inode == fixed_inode(Fixed::pid)) {
@@ -181,6 +184,8 @@ Result<OpenFile> Core::open_view(const Caller&, InodeNumber inode, int flags) {
                                              fmt::join(unsealed, ", "));
   } else if (inode == fixed_inode(Fixed::counters)) {
     handle->content = describe_reads();
+  } else if (inode == fixed_inode(Fixed::scrub)) {
+    handle->content = handle->writable ? "" : scrub_.state().json();
   } else if (control) {
     if (!handle->writable) {
       VARVE_ASSIGN(handle->content, options_.control->read(inode - control_inode(0)));
@@ -213,7 +218,8 @@ Status Core::close_view(Handle& handle) {
   if (view_of(handle.virtual_inode) == View::control) {
     return options_.control->write(handle.virtual_inode - control_inode(0), handle.content);
   }
-  return policy_.replace(handle.content);
+  return handle.virtual_inode == fixed_inode(Fixed::scrub) ? scrub_.command(handle.content)
+                                                           : policy_.replace(handle.content);
 }
 
 Status Core::read_view_directory(InodeNumber directory, uint64_t cookie,

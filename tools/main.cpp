@@ -24,6 +24,7 @@ int run(int argc, char** argv) {
       "  varve verify run.h5 ~/data/run.h5                   is the bound kept, is the rest equal\n"
       "  varve preview ~/data/run.h5 -o run.png              a picture of it, from coarse levels\n"
       "  varve quality run.h5 ~/data/run.h5 --html q.html    PSNR, SSIM, spectra and more\n"
+      "  varve scrub ~/data                                  is everything stored still whole\n"
       "  ls ~/data/.varve                                    other views of all files: docs/PREVIEWS.md\n"
       "  varve umount ~/data\n"
       "Exit status: 0 done; 1 the answer is no (verify); 2 wrong use or an error.");
@@ -32,7 +33,7 @@ int run(int argc, char** argv) {
   app.set_help_all_flag("--help-all", "Help for all subcommands");
   int status = kDone;
   for (const auto add : {add_mount, add_umount, add_mkfs, add_stat, add_policy, add_verify, add_preview, add_quality,
-                         add_sync, add_faults, add_bench, add_recognise_worker}) {
+                         add_sync, add_scrub, add_faults, add_bench, add_recognise_worker}) {
     add(app, status);
   }
   try {
