@@ -233,10 +233,15 @@ Status read_parameters(const TableReader& in, Model model, Parameters& out) {
   VARVE_TRY(in.whole("parts", out.parts, 2, 1 << 20));
   std::vector<int64_t> persist;
   VARVE_TRY(in.list("persist", persist, "a number of a part, from 0"));
-  for (const int64_t part : persist) {
-    out.persist.push_back(static_cast<uint64_t>(std::max<int64_t>(part, 0)));
-  }
   VARVE_TRY(in.whole("run", out.run, 1, 1 << 20));
+  const auto parts = static_cast<int64_t>(out.run > 1 ? out.run : out.parts);
+  for (const int64_t part : persist) {
+    if (part < 0 || part >= parts) {
+      return in.lacking("persist", fmt::format("cannot be {}: of {} {} the numbers are 0 to {}", part, parts,
+                                               out.run > 1 ? "writes of a run" : "parts", parts - 1));
+    }
+    out.persist.push_back(static_cast<uint64_t>(part));
+  }
   VARVE_TRY(in.whole("distance", out.distance, INT64_MIN));
   VARVE_TRY(in.whole("window", out.window, 1, 1 << 20));
   constexpr std::array<std::string_view, 2> kLost = {"all", "random"};

@@ -120,6 +120,7 @@ class CampaignRunner {
   struct Work;
   Status prepare(Work& work);
   Result<uint64_t> profile(Work& work, const CampaignFault& fault);
+  Status check_outputs(const Golden& golden) const;
   static Error nothing_matches(const Work& work, const CampaignFault& fault);
   Status analyse(Work& work);
   Status execute(Work& work, const std::string& schedule, std::chrono::milliseconds limit,

@@ -301,6 +301,28 @@ Status CampaignRunner::analyse(Work& work) {
   return {};
 }
 
+/// There is something to compare, and each [[output]] is a part of it: else all runs would be benign. EINVAL.
+Status CampaignRunner::check_outputs(const Golden& golden) const {
+  VARVE_ASSIGN(std::vector<std::string> outputs, files_in(golden.folder + "/files"));
+  const std::string left = outputs.empty() ? "no file" : fmt::format("{}", fmt::join(outputs, ", "));
+  if (outputs.empty() && campaign_.outputs.empty()) {
+    return Error{EINVAL,
+                 "the run without faults left no file, so there is nothing to compare: name what it prints, by "
+                 "[[output]] and path = \"stdout\""};
+  }
+  outputs.insert(outputs.end(), {"stdout"});
+  if (!campaign_.analysis.empty()) {
+    outputs.emplace_back("analysis");
+  }
+  for (const OutputRule& rule : campaign_.outputs) {
+    if (std::ranges::none_of(outputs, [&](const std::string& name) { return fs::glob_match(rule.path, name); })) {
+      return Error{EINVAL, fmt::format("[[output]] \"{}\": the run without faults left nothing of that name, but {}{}",
+                                       rule.path, left, campaign_.analysis.empty() ? "" : ", and the analysis")};
+    }
+  }
+  return {};
+}
+
 Result<Golden> CampaignRunner::golden() {
   Golden golden;
   golden.folder = results_ + "/golden";
@@ -324,6 +346,7 @@ Result<Golden> CampaignRunner::golden() {
     for (const std::string name : {"stdout", "analysis"}) {
       files::copy_file(work.folder + "/" + name, golden.folder + "/" + name, ignored);
     }
+    VARVE_TRY(check_outputs(golden));
   }
   return golden;
 }

@@ -136,6 +136,8 @@ TEST(Schedules, SayWhereTheyAreWrong) {
       {"page_cache = \"bypas\"\n[[fault]]\nmodel = \"count\"", "(did you mean \"bypass\"?)"},
       {"[[fault]]\nmodel = \"errno\"\nerrno = \"ENOSPACE\"", "(did you mean \"ENOSPC\"?)"},
       // What could never match.
+      {"[[fault]]\nmodel = \"torn_write\"\nparts = 3\npersist = [0, 3]",
+       "cannot be 3: of 3 parts the numbers are 0 to 2"},
       {"[[fault]]\nmodel = \"kill_caller\"\nseam = \"device\"", "no program calls"},
       {"[[fault]]\nmodel = \"count\"\nseam = \"device\"\nkind = \"none\"", "cannot be \"none\""},
       {"[[fault]]\nmodel = \"count\"\nseam = \"device\"\noperation = \"lookup\"", "where it never comes"},

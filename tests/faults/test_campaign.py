@@ -180,6 +180,15 @@ def scenario_no_match(m):
     check("no operation that matches" in done.stderr and "c.txt" in done.stderr and "a.txt, b.txt" in done.stderr, done.stderr.strip())
     equal(done.stdout, "", "no table is printed")
     equal((m.plain / "c.results" / "runs.csv").exists(), False, "nor made")
+    rest = '[[fault]]\nmodel = "bit_flip"\npath = "a.txt"\n'
+    for head, word in (('[[output]]\npath = "b.txt"\n', '"b.txt": the run without faults left nothing of that name, but a.txt'),
+                       ('[[output]]\npath = "analysis"\n', "left nothing of that name")):
+        path.write_text('command = ["sh", "-c", "echo 1 > a.txt"]\nruns = 1\n' + head + rest)
+        done = run(mounted.BINARY, "faults", "campaign", path, status=2)
+        check(word in done.stderr and not done.stdout, done.stderr.strip())
+    path.write_text('command = ["sh", "-c", "echo 1 > a.txt; cat a.txt; rm a.txt"]\nruns = 1\n' + rest)
+    done = run(mounted.BINARY, "faults", "campaign", path, status=2)
+    check("nothing to compare" in done.stderr and not done.stdout, done.stderr.strip())
     for text, word in (("comand = 1\n", 'did you mean "command"'), ("command = [\"a\"]\nruns = many\n", "line 2"),
                        ('command = ["a"]\n[[fault]]\nmodel = "bit_flip"\npath = "x"\nstructure = "superbloc"\n', 'line 5')):
         path.write_text(text)
