@@ -76,6 +76,9 @@ Result<FileImage> coarse_image(uint8_t shift, FileView& file) {
     return array ? Result<FileImage>(npy_coarse(*npy, std::move(*array), shift))
                  : Error{ENOENT, "its elements are no numbers, or there are none"};
   }
+  if (has_hdf5_signature(file)) {
+    return hdf5_coarse(file, shift);
+  }
   if (has_netcdf3_magic(file)) {
     return netcdf3_coarse(file, shift);
   }

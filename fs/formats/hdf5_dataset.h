@@ -1,6 +1,7 @@
 // Datasets of an open HDF5 file: what they are made of, and where their elements lie.
 #pragma once
 
+#include "fs/formats/file_image.h"
 #include "fs/formats/hdf5_driver.h"
 #include "fs/formats/hdf5_types.h"
 
@@ -27,5 +28,10 @@ std::optional<codec::Extents> shape_of(hid_t space);
 /// An array whose elements lie in the file as they are: contiguous or chunked, unfiltered (or Fletcher32 alone), not
 /// empty, of numbers. Nothing: it is another kind.
 std::optional<ArrayRegion> locate_array(Hdf5Lookups& lookups, const std::string& name, const Hdf5Dataset& dataset);
+
+/// The same for images, with what fills elements that were never written; also of a dataset of which none was. `whole`:
+/// the dataset's extents and those inside an element. ENOENT: some were not written, and no one number fills them.
+Result<std::optional<ImageSource>> source_of(Hdf5Lookups& lookups, const Hdf5Dataset& dataset,
+                                             const Hdf5Element& element, const codec::Extents& whole);
 
 }  // namespace varve::fs

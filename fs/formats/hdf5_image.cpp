@@ -72,51 +72,6 @@ bool is_boolean(hid_t type) {
   return named && no == 0 && yes == 1;
 }
 
-/// The bytes of one element that was never written.
-std::vector<std::byte> fill_of(const Hdf5Dataset& dataset) {
-  std::vector<std::byte> fill(H5Tget_size(dataset.type.get()));
-  H5D_fill_value_t state = H5D_FILL_VALUE_ERROR;
-  if (H5Pfill_value_defined(dataset.creation.get(), &state) >= 0 && state == H5D_FILL_VALUE_USER_DEFINED) {
-    H5Pget_fill_value(dataset.creation.get(), dataset.type.get(), fill.data());
-  }
-  return fill;
-}
-
-/// Nothing: its parts differ, so that no one number stands for it.
-std::optional<std::vector<std::byte>> one_number(const std::vector<std::byte>& fill, size_t size) {
-  for (size_t at = size; at < fill.size(); at += size) {
-    if (!std::equal(fill.begin(), fill.begin() + static_cast<ptrdiff_t>(size),
-                    fill.begin() + static_cast<ptrdiff_t>(at))) {
-      return std::nullopt;
-    }
-  }
-  return std::vector<std::byte>(fill.begin(), fill.begin() + static_cast<ptrdiff_t>(size));
-}
-
-/// Where the elements lie, fill values included. Nothing: not as they are. ENOENT: no one number fills what is missing.
-Result<std::optional<ImageSource>> source_of(Hdf5File& file, const Hdf5Dataset& dataset, const Hdf5Element& element,
-                                             const codec::Extents& whole) {
-  Hdf5Lookups lookups{&file.source, 0};
-  auto region = locate_array(lookups, "", dataset);
-  const H5D_layout_t layout = H5Pget_layout(dataset.creation.get());
-  const bool external = H5Pget_external_count(dataset.creation.get()) != 0;
-  if (!region && !external && (layout == H5D_CONTIGUOUS || layout == H5D_CHUNKED) &&
-      H5Dget_storage_size(dataset.id.get()) == 0) {
-    region = ArrayRegion{"", element.dtype, element.big_endian, false, whole, whole, {}, {}, ""};
-  }
-  if (!region) {
-    return std::optional<ImageSource>();
-  }
-  auto fill = one_number(fill_of(dataset), codec::element_size(element.dtype));
-  if (!fill && region->chunks.size() < chunk_grid_size(*region).value_or(0)) {
-    return Error{ENOENT, "chunks were never written, and the parts of the fill value differ"};
-  }
-  region->name.clear();
-  region->fill_values.clear();
-  region->keep_exact.clear();
-  return std::optional(ImageSource{std::move(*region), fill.value_or(std::vector<std::byte>())});
-}
-
 /// Elements of a C-order array over `axes`.
 std::vector<std::byte> gather(const std::vector<std::byte>& from, const codec::Extents& shape,
                               const std::vector<SliceAxis>& axes, size_t size) {
@@ -228,7 +183,8 @@ Result<FileImage> hdf5_region(FileView& view, const RegionSpec& spec) {
   if (checked_product(kept_shape(part)) == 0) {
     return literal_image(array.type, part, {});
   }
-  VARVE_ASSIGN(auto source, source_of(*file, dataset, *element, whole));
+  Hdf5Lookups lookups{&file->source, 0};
+  VARVE_ASSIGN(auto source, source_of(lookups, dataset, *element, whole));
   if (source) {
     array.source = std::move(*source);
     return region_image(array, spec);

@@ -9,6 +9,11 @@ namespace varve::fs {
 /// and compact datasets are in the image, up to kMostLiteral bytes. ENOENT: no such dataset, or none of numbers.
 Result<FileImage> hdf5_region(FileView& file, const RegionSpec& spec);
 
+/// The file with thinned datasets: groups, attributes, links and their order as they are, object references and
+/// dimension scales follow. Left out: datasets that lie in other files or need a filter that the library has not. Up to
+/// kMostLiteral bytes that are no slices.
+Result<FileImage> hdf5_coarse(FileView& file, uint8_t shift);
+
 inline constexpr uint64_t kMostLiteral = uint64_t{64} << 20;
 
 }  // namespace varve::fs

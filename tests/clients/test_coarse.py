@@ -5,15 +5,17 @@ import errno
 import os
 import shutil
 
+import h5py
 import mounted
 import netCDF4
 import numpy as np
 from mounted import check, equal, refused, run
 from test_hdf5 import smooth
-from test_regions import npy_samples
+from test_regions import npy_samples, write_hdf5
 from test_views import LEVELS, reads
 
 SHORTEST = 16
+MOST_ELEMENTS = 1 << 25  # of datasets that are compared; test data has some that are 2^31 long and empty
 
 
 def step_of(extent, k):
@@ -163,6 +165,233 @@ def scenario_netcdf3_data(m):
         run("ncdump", "-h", coarse(m, 3, path.name))
         count += 1
     check(count > 5, f"{count} files")
+
+
+def attribute(value, file):
+    """An attribute's value so that two files' can be compared: references as what they lead to."""
+    if isinstance(value, h5py.Reference) and not isinstance(value, h5py.RegionReference):
+        return file[value].name if value else None
+    if isinstance(value, h5py.RegionReference):
+        return "region"
+    if isinstance(value, np.ndarray) and value.dtype.kind in "OV":
+        return [attribute(item, file) for item in value.tolist()]
+    if isinstance(value, (list, tuple, np.void)):
+        return [attribute(item, file) for item in value]
+    return value.tobytes() if isinstance(value, (np.ndarray, np.generic)) else value
+
+
+def axes_of(dataset, k):
+    shape = dataset.shape
+    steps = [step_of(extent, k) for extent in shape]
+    if dataset.dtype.kind == "S" and dataset.dtype.itemsize == 1 and shape:
+        steps[-1] = 1
+    return tuple(slice(None, None, step) for step in steps)
+
+
+def compare_hdf5(whole_path, seen_path, k):
+    """Links in their order, attributes, types, values."""
+    counts = {"datasets": 0, "attributes": 0}
+    with h5py.File(whole_path, "r") as whole, h5py.File(seen_path, "r") as seen:
+        visit_hdf5(whole, seen, k, counts, set())
+    return counts
+
+
+def visit_hdf5(whole, seen, k, counts, done):
+    address = h5py.h5o.get_info(whole.id).addr
+    if address in done:
+        return
+    done.add(address)
+    what = f"{whole.file.filename}:{whole.name}"
+    if list(whole.attrs) != list(seen.attrs):
+        raise mounted.Failure(f"{what}: attributes {list(seen.attrs)}, wanted {list(whole.attrs)}")
+    for name in whole.attrs:
+        try:
+            wanted = attribute(whole.attrs[name], whole.file)
+        except (OSError, KeyError, TypeError, ValueError):  # what h5py cannot read
+            continue
+        found = attribute(seen.attrs[name], seen.file)
+        counts["attributes"] += 1
+        if repr(found) != repr(wanted):
+            raise mounted.Failure(f"{what}: attribute {name} is {found}, wanted {wanted}")
+    if isinstance(whole, h5py.Dataset):
+        counts["datasets"] += 1
+        return compare_dataset(whole, seen, k, what)
+    if not isinstance(whole, h5py.Group):
+        return
+    kept = [name for name in whole if not left_out(whole, name)]
+    if list(seen) != kept:
+        raise mounted.Failure(f"{what}: links {list(seen)}, wanted {kept}")
+    for name in kept:
+        link, other = whole.get(name, getlink=True), seen.get(name, getlink=True)
+        if vars(link) != vars(other):
+            raise mounted.Failure(f"{what}: link {name}")
+        if isinstance(link, h5py.HardLink):
+            visit_hdf5(whole[name], seen[name], k, counts, done)
+
+
+def left_out(group, name):
+    if not isinstance(group.get(name, getlink=True), h5py.HardLink) or not isinstance(group[name], h5py.Dataset):
+        return False
+    filters = group[name].id.get_create_plist()
+    foreign = [i for i in range(filters.get_nfilters()) if filters.get_filter(i)[0] > h5py.h5z.FILTER_SCALEOFFSET]
+    return bool(foreign) or group[name].is_virtual or group[name].external is not None
+
+
+def compare_dataset(whole, seen, k, what):
+    if whole.shape is None:
+        return equal(seen.shape, None, what)
+    index = axes_of(whole, k)
+    wanted_shape = tuple(len(range(*part.indices(extent))) for part, extent in zip(index, whole.shape))
+    if seen.shape != wanted_shape or seen.dtype != whole.dtype:
+        raise mounted.Failure(f"{what}: {seen.shape} {seen.dtype}, wanted {wanted_shape} {whole.dtype}")
+    unlimited = [i for i, extent in enumerate(whole.maxshape) if extent is None]
+    equal([i for i, extent in enumerate(seen.maxshape) if extent is None], unlimited, f"{what}: unlimited axes") if unlimited else None
+    if whole.size == 0 or whole.size > MOST_ELEMENTS:
+        return
+    try:
+        wanted = whole[...][index]
+    except OSError:  # a filter that is not there
+        return
+    found = seen[...]
+    if whole.dtype.hasobject:
+        if repr(attribute(np.asarray(found, object), seen.file)) != repr(attribute(np.asarray(wanted, object), whole.file)):
+            raise mounted.Failure(f"{what}: values")
+        return
+    dtype = None if whole.dtype.subdtype else whole.dtype
+    same(np.asarray(found, dtype), np.asarray(wanted, dtype), what)
+    try:
+        fill = whole.fillvalue
+    except (OSError, RuntimeError, TypeError, ValueError):  # h5py reads none of array types
+        return
+    if repr(seen.fillvalue) != repr(fill):
+        raise mounted.Failure(f"{what}: fill value {seen.fillvalue}, wanted {fill}")
+
+
+def write_objects(path):
+    """Links, attributes, references, scales, types, filters."""
+    field = smooth((40, 50, 60))
+    with h5py.File(path, "w", track_order=True) as file:
+        file.attrs["zebra"], file.attrs["apple"] = "text", np.arange(5)
+        group = file.create_group("zoo", track_order=True)
+        group["b"], group["a"] = field, field[:, 0]
+        group["c"] = h5py.SoftLink("/zoo/a")
+        file["again"] = group["b"]
+        file["loop"] = group
+        group["up"] = file["/"]
+        file["gone"] = h5py.SoftLink("/nothing")
+        file["outer"] = h5py.ExternalLink("other.h5", "/data")
+        file["x"] = np.linspace(0, 1, 60)
+        file["x"].make_scale("the x")
+        file["y"] = np.linspace(0, 1, 50).astype(">f4")
+        file["y"].make_scale()
+        group["b"].dims[2].attach_scale(file["x"])
+        group["b"].dims[1].attach_scale(file["y"])
+        group["b"].dims[0].label = "z"
+        group["b"].attrs["to"] = group["a"].ref
+        group["b"].attrs["many"] = np.array([file["x"].ref, group.ref, h5py.Reference()], h5py.ref_dtype)
+        group["b"].attrs["part"] = group["a"].regionref[2:4, 1:3]
+        group["b"].attrs["strings"] = ["one", "two", "three"]
+        group["b"].attrs["fixed"] = np.array([b"ab", b"cde"])
+        group["b"].attrs["empty"] = h5py.Empty("f4")
+        group["b"].attrs.create("pair", np.array((1, 2.5), dtype=[("n", "i4"), ("v", "f8")]))
+        file["kind"] = np.dtype([("n", "i4"), ("v", "f8")])
+        records = np.zeros(100, file["kind"].dtype)
+        records["n"] = np.arange(100)
+        file.create_dataset("records", data=records, dtype=file["kind"])
+        file.create_dataset("packed", data=field, compression="gzip", chunks=(8, 25, 60))
+        file.create_dataset("texts", data=[f"text {i}" for i in range(40)], dtype=h5py.string_dtype())
+        file["fixed"] = np.array([f"text {i}".encode() for i in range(40)])
+        lists = file.create_dataset("lists", (40,), h5py.vlen_dtype("i4"))
+        for i in range(40):
+            lists[i] = np.arange(i % 5)
+        file["references"] = np.array([file["x"].ref] * 20 + [group["a"].ref] * 20, h5py.ref_dtype)
+        file.create_dataset("grown", data=field, maxshape=(None, 50, None), chunks=(16, 16, 16))
+        file.create_dataset("none", (0, 50), maxshape=(None, 50), dtype="f4")
+        file["null"] = h5py.Empty("f8")
+        file["number"] = 4.25
+        layout = h5py.VirtualLayout((40, 50, 60), "f4")
+        layout[...] = h5py.VirtualSource(file["zoo/b"])
+        file.create_virtual_dataset("virtual", layout)
+        file.create_dataset("outside", (1000,), "f4", external=[("raw.bin", 0, 4000)])
+
+
+def scenario_hdf5(m):
+    """Everything that an HDF5 file has, thinned or carried over."""
+    for bound in ("lossless", "rel:1e-3"):
+        folder = m.root / bound.replace(":", "")
+        folder.mkdir()
+        m.bound(bound, folder)
+        write_objects(folder / "objects.h5")
+        write_hdf5(folder / "kinds.h5")
+        with h5py.File(folder / "old.h5", "w", libver="earliest", userblock_size=512) as file:
+            file["field"] = smooth((40, 50, 60))
+        with h5py.File(folder / "new.h5", "w", libver="latest") as file:
+            file.create_dataset("field", data=smooth((40, 50, 60)), chunks=(8, 50, 60), maxshape=(None, 50, 60))
+            file["field"].attrs["long"] = np.zeros(20_000)
+        for name in ("objects", "kinds", "old", "new"):
+            for k in (0, 1, 3, 5):
+                path = folder / f"{name}.h5"
+                seen = coarse(m, k, path.relative_to(m.root))
+                print(f"  ok: {seen}: {compare_hdf5(path, seen, k)}", flush=True)
+            run("h5dump", "-H", seen)
+            run("h5diff", seen, seen)
+        with h5py.File(coarse(m, 2, (folder / "objects.h5").relative_to(m.root))) as file:
+            scale = file["zoo/b"].dims[2][0]
+            equal((scale.name, scale.shape, file["zoo/b"].dims[0].label), ("/x", (15,), "z"), "dimension scales")
+            equal(file["zoo/b"].attrs["to"] and file[file["zoo/b"].attrs["to"]].name, "/zoo/a", "references")
+
+
+def scenario_netcdf4(m):
+    """NetCDF-4: dimensions, groups, types; as netCDF4, xarray and ncdump see them."""
+    m.bound("rel:1e-3")
+    for kind in ("NETCDF4", "NETCDF4_CLASSIC"):
+        write_netcdf(m.root / f"{kind}.nc", kind)
+        for k in (0, 1, 3, 5):
+            compare_netcdf(m.root / f"{kind}.nc", coarse(m, k, f"{kind}.nc"), k)
+        dump = run("ncdump", coarse(m, 3, f"{kind}.nc")).stdout
+        check("time = UNLIMITED ; // (5 currently)" in dump and "y = 7 ;" in dump, "ncdump")
+    with netCDF4.Dataset(m.root / "groups.nc", "w") as file:
+        file.createDimension("x", 40)
+        file.createDimension("lonely", 33)
+        group = file.createGroup("inner")
+        group.createDimension("y", 50)
+        group.createVariable("v", "f4", ("y", "x"), zlib=True)[:] = smooth((50, 40))
+        state = group.createEnumType("u1", "state", {"off": 0, "on": 1})
+        group.createVariable("s", state, ("x",))[:] = np.arange(40) % 2
+        group.createVariable("words", str, ("y",))[:] = np.array([f"word {i}" for i in range(50)], object)
+    with netCDF4.Dataset(coarse(m, 3, "groups.nc")) as file:
+        inner = file["inner"]
+        equal((len(file.dimensions["lonely"]), len(inner.dimensions["y"])), (5, 7), "dimensions")
+        same(inner["v"][:], smooth((50, 40))[::8, ::8], "a variable of a group")
+        equal(list(inner["s"][:]), [0] * 5, "an enumeration")
+        equal(inner["words"][1], "word 8", "strings")
+    import xarray
+
+    for name in ("NETCDF4.nc", "NETCDF4_CLASSIC.nc"):
+        with xarray.open_dataset(m.root / name) as whole, xarray.open_dataset(coarse(m, 3, name)) as seen:
+            wanted = whole.isel(time=slice(None, None, 8), y=slice(None, None, 8), x=slice(None, None, 8))
+            check(seen["field"].equals(wanted["field"]), f"xarray of {name}")
+
+
+def scenario_hdf5_data(m):
+    """Files of the test data."""
+    count = 0
+    for path in sorted(p for kind in ("h5", "hdf5", "netcdf", "netcdf4", "nc", "made") for p in (mounted.data_folder() / kind).rglob("*")):
+        if not path.is_file() or path.open("rb").read(8) != b"\x89HDF\r\n\x1a\n":
+            continue
+        shutil.copy(path, m.root / path.name)
+        try:
+            with h5py.File(m.root / path.name) as file:
+                objects = []
+                file.visit(objects.append)
+        except (OSError, RuntimeError):
+            continue
+        if len(objects) > 1000:  # h5py takes a minute
+            continue
+        print(f"  {path.name}: {compare_hdf5(m.root / path.name, coarse(m, 2, path.name), 2)}", flush=True)
+        run("h5dump", "-H", coarse(m, 2, path.name))
+        count += 1
+    check(count > 20, f"{count} files")
 
 
 if __name__ == "__main__":
