@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "fs/filesystem.h"
 #include "fs/node.h"
@@ -48,6 +49,9 @@ class Core final : public FileSystem {
   ~Core() override;
   Status start();
   void attach(KernelCache* cache) override { kernel_cache_ = cache; }
+  void prepare() override {
+    early_ = std::jthread([this] { recognisers_.prepare(); });
+  }
   Result<std::string> path_of(InodeNumber number) override;
   InodeNumber inode_of_handle(uint64_t handle) override;
   bool is_writable(uint64_t handle) override;
@@ -226,6 +230,8 @@ class Core final : public FileSystem {
 
   std::mutex opened_mutex_;
   std::deque<std::weak_ptr<Node>> opened_;  ///< sealed files opened for reading, latest first: copies come from them
+
+  std::jthread early_;  ///< starts a recogniser; the last member, so that it ends first
 };
 
 /// The current time.

@@ -30,6 +30,9 @@ class FileSystem : public Operations {
   static Result<std::unique_ptr<FileSystem>> create(std::unique_ptr<index::Index> index,
                                                     const FileSystemOptions& options);
   virtual void attach(KernelCache* cache) = 0;
+  /// Starts a recogniser that the first look at a file would have to wait for. It keeps the standard streams that the
+  /// process has now.
+  virtual void prepare() = 0;
 
   // For layers above.
   /// From the mount's root, without a leading slash; "" for the root. ENOENT: no such inode.

@@ -144,6 +144,7 @@ Status serve(const MountSettings& settings, const Ready& ready) {
   file_system->attach(&(*session)->kernel_cache());
   faulty.attach(&(*session)->kernel_cache());
   ready();
+  file_system->prepare();
   fs::log_line(fs::LogLevel::info, fmt::format("mounted {} on {}", settings.store, settings.directory));
   const Status ended = [&] {
     const DisarmSignal disarm_signal(settings.faults && key == nullptr ? &injector : nullptr);

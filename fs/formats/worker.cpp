@@ -299,6 +299,15 @@ Status RecogniserPool::State::serve(Request request, FileView& file, const Accep
   return result;
 }
 
+void RecogniserPool::prepare() {
+  std::unique_ptr<Worker> worker = state_->enter();
+  if (!worker) {
+    auto started = start_worker(state_->options.program);
+    worker = started.ok() ? std::move(*started) : nullptr;  // else the first call tries again, and tells
+  }
+  state_->leave(std::move(worker));
+}
+
 Result<std::optional<Recognised>> RecogniserPool::recognise(std::string_view name, FileView& file,
                                                             const std::optional<RawHint>& hint) {
   Request request;

@@ -30,6 +30,9 @@ class RecogniserPool {
   RecogniserPool(const RecogniserPool&) = delete;
   RecogniserPool& operator=(const RecogniserPool&) = delete;
 
+  /// Starts a process if none waits, so that the first call need not.
+  void prepare();
+
   /// As fs::recognise, elsewhere. A crash, a time-out or a protocol error of the worker: EIO with a sentence (signal,
   /// limit); the next call gets a fresh process.
   Result<std::optional<Recognised>> recognise(std::string_view name, FileView& file,

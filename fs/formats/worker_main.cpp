@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "fs/formats/caching_view.h"
+#include "fs/formats/hdf5.h"
 #include "fs/formats/worker.h"
 #include "fs/formats/worker_protocol.h"
 
@@ -150,6 +151,7 @@ int recogniser_worker_main(int fd) {
   try {
     drop_rights();
     watch_for_hangup(fd);
+    prepare_hdf5();
     while (true) {
       auto frame = receive_frame(fd, std::nullopt);
       if (!frame.ok()) {
