@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "fs/formats/check.h"
+#include "fs/formats/fits.h"
 #include "fs/formats/hdf5.h"
 #include "fs/formats/hdf5_image.h"
 #include "fs/formats/netcdf3.h"
@@ -81,6 +82,9 @@ Result<FileImage> coarse_image(uint8_t shift, FileView& file) {
   }
   if (has_netcdf3_magic(file)) {
     return netcdf3_coarse(file, shift);
+  }
+  if (has_fits_magic(file)) {
+    return fits_coarse(file, shift);
   }
   return Error{ENOENT, "files of this format have no coarse form"};
 }

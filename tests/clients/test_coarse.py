@@ -394,5 +394,126 @@ def scenario_hdf5_data(m):
     check(count > 20, f"{count} files")
 
 
+def fits_units(path):
+    """Header cards and data of each unit of a FITS file, by the standard: the tests need no astropy."""
+    data = path.read_bytes()
+    at, units = 0, []
+    while at < len(data) and (at == 0 or data[at : at + 8] == b"XTENSION"):
+        cards = {}
+        while True:
+            card = data[at : at + 80].decode("ascii")
+            at += 80
+            if card.rstrip() == "END":
+                break
+            if card[8:10] == "= ":
+                text = card[10:]
+                value = text.split("'")[1].rstrip() if text.lstrip().startswith("'") else text.split("/")[0].strip()
+                cards[card[:8].strip()] = value
+        at = -(-at // 2880) * 2880
+        shape = tuple(int(cards[f"NAXIS{i}"]) for i in range(int(cards["NAXIS"]), 0, -1))
+        bits = int(cards["BITPIX"])
+        size = 0
+        if shape and not (shape[-1] == 0 and "GROUPS" in cards):
+            size = abs(bits) // 8 * int(cards.get("GCOUNT", 1)) * (int(cards.get("PCOUNT", 0)) + int(np.prod(shape, dtype="i8")))
+        elif shape:
+            size = abs(bits) // 8 * int(cards["GCOUNT"]) * (int(cards["PCOUNT"]) + int(np.prod(shape[:-1], dtype="i8")))
+        kind = {8: "u1", 16: ">i2", 32: ">i4", 64: ">i8", -32: ">f4", -64: ">f8"}[bits]
+        image = size > 0 and cards.get("XTENSION", "IMAGE") == "IMAGE" and "GROUPS" not in cards
+        content = data[at : at + size]
+        units.append((cards, np.frombuffer(content, kind).reshape(shape) if image else content))
+        at += -(-size // 2880) * 2880
+    check(len(data) % 2880 == 0 or at >= len(data), "whole blocks") if len(data) % 2880 else None
+    return units
+
+
+def world(cards, pixel, suffix=""):
+    """Intermediate world coordinates of a pixel (from 1, fastest axis first)."""
+    axes = range(1, len(pixel) + 1)
+
+    def number(key, otherwise):
+        return float(str(cards.get(key + suffix, otherwise)).replace("D", "E"))
+
+    offset = [p - number(f"CRPIX{i}", 0) for i, p in zip(axes, pixel)]
+    matrix = any(f"CD{i}_{j}{suffix}" in cards for i in axes for j in axes)
+    out = []
+    for i in axes:
+        if matrix:
+            out.append(sum(number(f"CD{i}_{j}", 0) * o for j, o in zip(axes, offset)))
+        else:
+            out.append(number(f"CDELT{i}", 1) * sum(number(f"PC{i}_{j}", float(i == j)) * o for j, o in zip(axes, offset)))
+    return out
+
+
+def compare_fits(whole_path, seen_path, k):
+    whole, seen = fits_units(whole_path), fits_units(seen_path)
+    equal(len(seen), len(whole), "units")
+    for (cards, data), (found, other) in zip(whole, seen):
+        if isinstance(data, bytes):
+            equal((found, other == data), (cards, True), "a table stays")
+            continue
+        same(other, thinned(data, k), f"{seen_path}")
+        changed = ("NAXIS", "CRPIX", "CDELT", "CD", "PC", "LTM", "LTV", "A_", "B_", "AP_", "BP_", "CHECKSUM", "DATASUM")
+        for key in cards:
+            if not key.startswith(changed) and found.get(key) != cards[key]:
+                raise mounted.Failure(f"card {key} of {seen_path} is {found.get(key)}, was {cards[key]}")
+        steps = [step_of(extent, k) for extent in reversed(data.shape)]
+        for suffix in ("", "A"):
+            for at in range(3):
+                pixel = [1 + at * (i + 1) for i in range(len(steps))]
+                wanted = world(cards, [(p - 1) * step + 1 for p, step in zip(pixel, steps)], suffix)
+                if any(f"CRVAL{i + 1}{suffix}" in cards for i in range(len(steps))):
+                    if not np.allclose(world(found, pixel, suffix), wanted, rtol=1e-10, atol=1e-12):
+                        raise mounted.Failure(f"{seen_path}: world coordinates of pixel {pixel}")
+
+
+def card(key, value, comment="c"):
+    text = f"'{value:<8}'" if isinstance(value, str) and value != "T" and not value[0].isdigit() else f"{value:>20}"
+    return f"{key:<8}= {text:<20} / {comment}".ljust(80)
+
+
+def write_fits(path):
+    """An image with a CD matrix, one with PC and CDELT, one with defaults, one of integers, a table."""
+    field = smooth((40, 50, 60))
+    units = []
+
+    def unit(first, array, more, kind=None):
+        bits = {"u1": 8, "i2": 16, "i4": 32, "i8": 64, "f4": -32, "f8": -64}[array.dtype.str[1:]]
+        cards = [first, card("BITPIX", bits), card("NAXIS", array.ndim)]
+        cards += [card(f"NAXIS{i + 1}", n) for i, n in enumerate(reversed(array.shape))]
+        cards += [card("PCOUNT", 0), card("GCOUNT", 1)] if "XTENSION" in first else []
+        cards += [card(key, value) for key, value in more.items()] + ["COMMENT what it is".ljust(80), "END".ljust(80)]
+        header = "".join(cards).encode()
+        data = array.astype(array.dtype.newbyteorder(">")).tobytes()
+        units.extend([header.ljust(-(-len(header) // 2880) * 2880), data.ljust(-(-len(data) // 2880) * 2880, b"\0")])
+
+    unit(card("SIMPLE", "T"), field[0], {"CTYPE1": "RA---TAN", "CTYPE2": "DEC--TAN", "CRVAL1": 10.5, "CRVAL2": -5.25,
+         "CRPIX1": 30.5, "CRPIX2": "2.55E1", "CD1_1": -1e-4, "CD1_2": 2e-5, "CD2_1": "2.0D-5", "CD2_2": 1e-4, "LTV1": -3.0,
+         "LTM1_1": 1.0, "CHECKSUM": "abcdefgh", "DATASUM": "0", "OBJECT": "M 31"})
+    unit(card("XTENSION", "IMAGE"), field.astype("f8"), {"EXTNAME": "SCI", "CRVAL1": 1.0, "CRVAL2": 2.0, "CRVAL3": 3.0,
+         "CRPIX1": 1.0, "CDELT1": 0.5, "CDELT2": -0.25, "PC1_2": 0.5, "CRVAL1A": 7.0, "CDELT1A": 2.0, "CRPIX1A": 4.0})
+    unit(card("XTENSION", "IMAGE"), (field[:, :, :3] * 1000).astype("i2"), {"BZERO": 32768.0, "CRVAL2": 1.0, "CRVAL3": 4.0})
+    unit(card("XTENSION", "IMAGE"), np.arange(10, dtype="u1"), {"CRVAL1": 5.0})
+    unit(card("XTENSION", "BINTABLE"), np.arange(24 * 100, dtype="u1").reshape(100, 24),
+         {"TFIELDS": 1, "TFORM1": "24B", "TTYPE1": "bytes"})
+    path.write_bytes(b"".join(units))
+
+
+def scenario_fits(m):
+    """Images and their world coordinates; tables stay."""
+    write_fits(m.root / "made.fits")
+    for k in (0, 1, 2, 3, 5):
+        compare_fits(m.root / "made.fits", coarse(m, k, "made.fits"), k)
+    found = fits_units(coarse(m, 3, "made.fits"))
+    equal((found[0][0].get("CHECKSUM"), found[0][0]["OBJECT"]), (None, "M 31"), "checksums go")
+    equal((float(found[0][0]["LTM1_1"]), float(found[0][0]["LTV1"])), (0.125, 0.5), "IRAF's coordinates")
+    count = 0
+    for path in sorted((mounted.data_folder() / "fits").rglob("*")):
+        if path.is_file() and path.open("rb").read(30)[:10] == b"SIMPLE  = ":
+            shutil.copy(path, m.root / path.name)
+            compare_fits(path, coarse(m, 2, path.name), 2)
+            count += 1
+    check(count > 5, f"{count} files")
+
+
 if __name__ == "__main__":
     mounted.main(mounted.scenarios(globals()))

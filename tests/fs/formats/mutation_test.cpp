@@ -32,6 +32,40 @@ void damage(std::vector<std::byte>& bytes, std::mt19937_64& random) {
   }
 }
 
+TEST(Mutations, ImagesOfThemNeverHarmTheCaller) {
+  ScratchFolder folder;
+  std::vector<std::vector<std::byte>> originals{made_file(folder, false), made_file(folder, true)};
+  for (const std::string& path : real_files({"hdf5", "netcdf", "npy", "h5", "fits", "nc"})) {
+    auto bytes = read_whole(path);
+    if (bytes.size() < 200000) {
+      originals.push_back(std::move(bytes));
+    }
+  }
+  WorkerOptions options;
+  options.program = VARVE_GOOD_WORKER;
+  options.time_limit = std::chrono::milliseconds(3000);
+  RecogniserPool pool(options);
+  std::mt19937_64 random(5);
+  size_t made = 0, refused = 0;
+  const ImageRequest coarse{ImageRequest::Kind::coarse, "", 1};
+  const ImageRequest region{ImageRequest::Kind::region, "a[...]", 0};
+  const auto end = std::chrono::steady_clock::now() + kTime;
+  for (size_t files = 0; std::chrono::steady_clock::now() < end; ++files) {
+    std::vector<std::byte> bytes = originals[files % originals.size()];
+    damage(bytes, random);
+    MemoryView file(std::move(bytes));
+    const auto image = pool.image(files % 4 == 0 ? region : coarse, "mutant", file, std::nullopt);
+    (image.ok() ? made : refused) += 1;
+    ASSERT_TRUE(image.ok() || !image.error().text.empty());
+  }
+  EXPECT_GT(made, 10U);
+  EXPECT_GT(refused, 10U);
+  MemoryView good(originals[0]);
+  const auto image = pool.image(region, "good.h5", good, std::nullopt);
+  ASSERT_TRUE(image.ok()) << image.error().text;
+  EXPECT_EQ(image->size, 128 + 40 * 40 * 4U);
+}
+
 TEST(Mutations, NeverHarmTheCaller) {
   ScratchFolder folder;
   std::vector<std::vector<std::byte>> originals{made_file(folder, false), made_file(folder, true)};

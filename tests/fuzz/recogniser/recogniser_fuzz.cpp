@@ -6,6 +6,8 @@
 #include <cstring>
 
 #include "fs/formats/check.h"
+#include "fs/formats/fits.h"
+#include "fs/formats/netcdf3.h"
 #include "fs/formats/npy.h"
 #include "fs/formats/raw.h"
 #include "fs/formats/worker_protocol.h"
@@ -113,6 +115,43 @@ void fuzz_protocol(std::span<const std::byte> bytes) {
   must(decode_error(bytes).code > 0, "an error has a code");
 }
 
+/// A good image is one that a daemon takes from a worker.
+void check_image(Result<FileImage> image, uint64_t file_size) {
+  if (image.ok() && image->finish(file_size).ok()) {
+    auto back = deserialise_image(serialise(*image), file_size);
+    must(back.ok() && *back == *image, "an image survives its serialisation");
+  }
+}
+
+void fuzz_coarse(std::span<const std::byte> bytes) {
+  SpanView file(bytes);
+  if (has_netcdf3_magic(file)) {
+    check_image(netcdf3_coarse(file, 2), bytes.size());
+  }
+  if (has_fits_magic(file)) {
+    check_image(fits_coarse(file, 2), bytes.size());
+  }
+}
+
+void fuzz_image(std::span<const std::byte> bytes) {
+  auto image = deserialise_image(bytes, 1000);
+  must(image.ok() || image.error().code == EBADMSG, "a bad image is EBADMSG");
+}
+
+void fuzz_region(std::string_view text) {
+  auto spec = RegionSpec::parse(text);
+  must(spec.ok() || spec.error().code == EINVAL, "a bad SPEC is EINVAL");
+  for (const codec::Extents& shape : {codec::Extents{}, {7}, {0, 3}, {5, 6, 7}}) {
+    auto part = spec.ok() ? spec->apply(shape) : Error{ENOENT, ""};
+    for (size_t axis = 0; part.ok() && axis < shape.size(); ++axis) {
+      const SliceAxis& of = part->axes[axis];
+      const auto last = static_cast<int64_t>(of.start) + of.step * (static_cast<int64_t>(of.count) - 1);
+      must(of.count == 0 || (of.start < shape[axis] && last >= 0 && last < static_cast<int64_t>(shape[axis])),
+           "a part lies in its array");
+    }
+  }
+}
+
 }  // namespace
 }  // namespace varve::fs
 
@@ -144,6 +183,15 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       break;
     case 'w':
       fuzz_protocol(bytes);
+      break;
+    case 'c':
+      fuzz_coarse(bytes);
+      break;
+    case 'i':
+      fuzz_image(bytes);
+      break;
+    case 's':
+      fuzz_region(text);
       break;
     default:
       break;
