@@ -422,7 +422,8 @@ class DecodedPoint {
                                : ((v[0] + v[1]) + v[2]) * W(1.0 / 48.0);
     const W quantum = static_cast<W>(settings_.quantum * level_scale(settings_.schedule, level_));
     const W code = std::nearbyint((x - mean) * (W(1) / quantum));
-    if (flat || !std::isfinite(x) || !(std::fabs(code) < W(1e6))) {
+    const bool kept = x == 0 && std::signbit(x);  // -0 is never coded
+    if (flat || kept || !std::isfinite(x) || !(std::fabs(code) < W(1e6))) {
       return Look::none;
     }
     nonzero += code != 0 ? 1 : 0;

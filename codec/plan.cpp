@@ -221,6 +221,42 @@ class Planner {
     return true;
   }
 
+  /// The settings in scheme codes that differ in what decoding may have moved: it moves the extremes, and with them the
+  /// quantum where one of them passes a power of two.
+  std::vector<Settings> possible_makers() const {
+    std::vector<Settings> out = {with(Scheme::codes)};
+    for (const double bounds : {-1.0, 1.0, -2.0, 2.0}) {
+      const double moved = bounds * base_.absolute_bound;
+      const ValueRange range{range_.counted, range_.min - moved, range_.max + moved};
+      const ResolvedBound resolved = resolve_bound(spec_.dtype, base_.bound, range);
+      const bool known =
+          std::any_of(out.begin(), out.end(), [&](const Settings& one) { return one.quantum == resolved.quantum; });
+      if (!resolved.lossless() && !known) {
+        Settings& one = out.emplace_back(out[0]);
+        one.quantum = resolved.quantum;
+        one.work_bound = resolved.work_bound;
+      }
+    }
+    return out;
+  }
+
+  /// Calls f(settings) for all that may have made this array, likely ones first, until it answers true.
+  template <typename F>
+  void for_each_maker(const std::vector<AxisEstimate>& ranked, F&& f) const {
+    for (const Settings& possible : possible_makers()) {
+      for (const AxisEstimate& choice : ranked) {
+        Settings settings = possible;
+        settings.interpolation = choice.interpolation;
+        settings.geometry = Geometry::make(spec_.shape, choice.axes);
+        for (settings.schedule = 0; settings.schedule < kSchedules; ++settings.schedule) {
+          if (f(settings)) {
+            return;
+          }
+        }
+      }
+    }
+  }
+
   /// Data that was decoded once gets the settings that made it, so that encoding it again moves nothing.
   std::optional<Settings> maker(const std::vector<AxisEstimate>& ranked) const {
     if (with(Scheme::codes).is_mapped()) {
@@ -228,57 +264,48 @@ class Planner {
     }
     return with_work_type(spec_.dtype, [&](auto zero) -> std::optional<Settings> {
       using W = decltype(zero);
+      std::optional<Settings> found;
       if constexpr (kIsReal<W>) {
         std::vector<std::vector<W>> memory;
         const auto regions = regions_as<W>(with(Scheme::codes), memory);
         const bool whole = !whole_.empty() && element_count(spec_.shape) <= kWholeElements;
-        const bool small = whole && element_count(spec_.shape) <= kSureElements;
-        std::optional<Settings> likely;
-        for (const AxisEstimate& choice : ranked) {
-          Settings settings = with(Scheme::codes, choice);
-          for (settings.schedule = 0; settings.schedule < kSchedules; ++settings.schedule) {
-            if (!anchors_fit<W>(settings)) {
-              continue;
+        if (whole) {
+          for_each_maker(ranked, [&](const Settings& settings) {
+            if (anchors_fit<W>(settings) && unchanged(settings, 0) && unchanged(settings)) {
+              found = settings;
             }
-            const bool all = std::all_of(regions.begin(), regions.end(), [&](const Region<W>& region) {
-              return looks_decoded<W>(settings, region).value_or(small);
-            });
-            if (all && (!whole || unchanged(settings))) {
-              return settings;
-            }
-            if (all && !small && !likely.has_value()) {
-              likely = settings;
-            }
-          }
+            return found.has_value();
+          });
         }
-        return likely;
+        if (found.has_value() || (whole && element_count(spec_.shape) <= kSureElements)) {
+          return found;
+        }
+        for_each_maker(ranked, [&](const Settings& settings) {
+          const bool all =
+              anchors_fit<W>(settings) && std::all_of(regions.begin(), regions.end(), [&](const Region<W>& region) {
+                return looks_decoded<W>(settings, region).value_or(false);
+              });
+          if (all) {
+            found = settings;
+          }
+          return all;
+        });
       }
-      return std::nullopt;
+      return found;
     });
   }
 
   /// The same where elements are mapped: what decoded points are stored as tells little of their codes. So an array in
   /// memory is encoded, its coarse points first.
   std::optional<Settings> tried_maker(const std::vector<AxisEstimate>& ranked) const {
-    // Decoding moves the extremes, and so the quantum where one of them passes a power of two.
-    for (const double moved : {0.0, -2 * base_.absolute_bound, 2 * base_.absolute_bound}) {
-      const ValueRange range{range_.counted, range_.min - moved, range_.max + moved};
-      const ResolvedBound resolved = resolve_bound(spec_.dtype, base_.bound, range);
-      if (resolved.lossless() || (moved != 0 && resolved.quantum == base_.quantum)) {
-        continue;
+    std::optional<Settings> found;
+    for_each_maker(ranked, [&](const Settings& settings) {
+      if (unchanged(settings, 0) && unchanged(settings)) {
+        found = settings;
       }
-      for (const AxisEstimate& choice : ranked) {
-        Settings settings = with(Scheme::codes, choice);
-        settings.quantum = resolved.quantum;
-        settings.work_bound = resolved.work_bound;
-        for (settings.schedule = 0; settings.schedule < kSchedules; ++settings.schedule) {
-          if (unchanged(settings, 0) && unchanged(settings)) {
-            return settings;
-          }
-        }
-      }
-    }
-    return std::nullopt;
+      return found.has_value();
+    });
+    return found;
   }
 
   /// Whether encoding an array in memory with these settings would change nothing; `brick_step` 0: its coarse points.

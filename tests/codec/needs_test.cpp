@@ -22,7 +22,7 @@
 // Fortran order                           | clients numpy.save_load (its arrays have both orders)      | | A-31       |
 // fewer than three axes                   | RoundTrip.ExtentsOfOneAnywhere (rank 0 on)                 | | A-33       |
 // nearly all points are outliers          | Needs.NoiseFarAboveTheBound                                | | A-34       |
-// drift when rewritten                    | Needs.EncodingIsIdempotentUnderAnyAbsoluteBound,
+// drift when rewritten                    | Idempotence.*,
 // RoundTrip.EncodingAgainMovesNothing; clients drift.* | | A-35       | big-endian data                         | fs
 // Npy.HeaderVariants; clients hdf5.big_endian             | | A-36       | datasets of a few elements              |
 // RoundTrip.TinyArraysCostAHandfulOfBytes; clients hdf5.tiny, tools.hdf5_tools | | A-37       | NaN, Inf or subnormals
@@ -134,28 +134,6 @@ TEST(Needs, NoiseFarAboveTheBound) {
   for (const double bound : {1e-6, 1e-7, 1e-9}) {
     const Array array = make_array(DType::f32, {256, 256}, Content::noise, {BoundMode::absolute, bound}, 74);
     EXPECT_LE(check_round_trip(array), array.data.size() + 1000);
-  }
-}
-
-TEST(Needs, EncodingIsIdempotentUnderAnyAbsoluteBound) {
-  std::mt19937_64 random(75);
-  std::uniform_real_distribution<double> exponent(-7, 1);
-  for (int round = 0; round < 40; ++round) {
-    const Content content = kContents.at(random() % kContents.size());
-    const DType type = random() % 2 == 0 ? DType::f32 : DType::f64;
-    const Bound bound{BoundMode::absolute, std::pow(10.0, exponent(random))};
-    const Extents shape = {1 + random() % 20, 1 + random() % 60, 1 + random() % 60};
-    Array array = make_array(type, shape, content, bound, random());
-    const Array original = array;
-    SCOPED_TRACE(fmt::format("{} {} of content {} under {}", name_of(type), fmt::join(shape, "x"),
-                             static_cast<int>(content), to_string(bound)));
-    check_round_trip(array, &array.data);
-    const Bytes first = array.data;
-    for (int again = 0; again < 3; ++again) {
-      check_round_trip(array, &array.data);
-      ASSERT_TRUE(array.data == first) << "pass " << again;
-    }
-    EXPECT_EQ(violation(original, array.data), "");
   }
 }
 
