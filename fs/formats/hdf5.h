@@ -8,7 +8,8 @@ namespace varve::fs {
 /// Whether the HDF5 signature stands at offset 0, 512, 1024, 2048, ... (after a user block).
 bool has_hdf5_signature(FileView& file);
 
-/// Has the library do what it does once in a process.
+/// Has the library do what it does once in a process, and makes an image of a small file, so that the code for it is in
+/// memory when the first real one is asked for.
 void prepare_hdf5();
 
 /// Nothing: no signature. EBADMSG: the library cannot walk the file; the text is the library's reason. Claims

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "fs/formats/check.h"
+#include "fs/formats/hdf5.h"
 #include "fs/formats/hdf5_copy.h"
 #include "fs/formats/hdf5_dataset.h"
 #include "fs/formats/hdf5_file.h"
@@ -469,7 +470,59 @@ void CoarseBuilder::add_written() {
   }
 }
 
+/// A sink's content as a file.
+class SinkView : public FileView {
+ public:
+  explicit SinkView(const Hdf5Sink& sink) : sink_(sink) {}
+  uint64_t size() const override { return sink_.end; }
+  Result<size_t> read(uint64_t offset, std::span<std::byte> out) override {
+    size_t done = 0;
+    for (; done < out.size() && offset + done < sink_.end; ++done) {
+      const auto page = sink_.pages.find((offset + done) / Hdf5Sink::kPage);
+      out[done] = page == sink_.pages.end() ? std::byte{0} : page->second[(offset + done) % Hdf5Sink::kPage];
+    }
+    return done;
+  }
+
+ private:
+  const Hdf5Sink& sink_;
+};
+
+/// Makes a file of a chunked and a contiguous dataset with an attribute each.
+Status make_sample(Hdf5Sink& sink) {
+  VARVE_ASSIGN(const hid_t made, create_hdf5(sink, H5P_DEFAULT));
+  const Hdf5Id file(made, H5Fclose);
+  const std::array<hsize_t, 2> extents{32, 4};
+  const Hdf5Id space(H5Screate_simple(2, extents.data(), nullptr), H5Sclose);
+  const Hdf5Id one(H5Screate(H5S_SCALAR), H5Sclose);
+  const Hdf5Id chunked(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
+  H5Pset_chunk(chunked.get(), 2, extents.data());
+  const std::array<float, 128> values{};
+  for (const hid_t creation : {chunked.get(), hid_t{H5P_DEFAULT}}) {
+    const Hdf5Id dataset(H5Dcreate2(file.get(), creation == H5P_DEFAULT ? "a" : "b", H5T_IEEE_F32LE, space.get(),
+                                    H5P_DEFAULT, creation, H5P_DEFAULT),
+                         H5Dclose);
+    const Hdf5Id attribute(H5Acreate2(dataset.get(), "c", H5T_IEEE_F32LE, one.get(), H5P_DEFAULT, H5P_DEFAULT),
+                           H5Aclose);
+    H5Dwrite(dataset.get(), H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data());
+    H5Awrite(attribute.get(), H5T_NATIVE_FLOAT, values.data());
+  }
+  return {};
+}
+
 }  // namespace
+
+void prepare_hdf5() {
+  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+  Hdf5Sink sink;
+  sink.most_pages = kMostLiteral / Hdf5Sink::kPage;
+  if (make_sample(sink).ok()) {
+    SinkView view(sink);
+    static_cast<void>(hdf5_coarse(view, 1));
+    static_cast<void>(hdf5_region(view, {"a", {}}));
+  }
+  H5Eclear2(H5E_DEFAULT);
+}
 
 Result<FileImage> hdf5_coarse(FileView& view, uint8_t shift) {
   VARVE_ASSIGN(const std::unique_ptr<Hdf5File> file, open_hdf5_file(view));

@@ -45,8 +45,6 @@ Error unreadable_hdf5(std::string_view reason) {
                            reason)};
 }
 
-void prepare_hdf5() { H5open(); }
-
 bool has_hdf5_signature(FileView& file) { return signature_offset(file).has_value(); }
 
 Result<std::unique_ptr<Hdf5File>> open_hdf5_file(FileView& file) {

@@ -3,8 +3,8 @@
 
 usage: views_bench.py [--varve PROGRAM] [--folder FOLDER] [--edge N] [--runs N] [--json FILE]
 
-A turbulence-like float32 cube of N^3 elements (4 GiB of memory for N = 512) is stored as HDF5 under rel:1e-3. Each row follows a new mount
-and, for root, /proc/sys/vm/drop_caches. A level view has the full size: what it saves is reading and decoding. A
+A turbulence-like float32 cube of N^3 elements (4 GiB of memory for N = 512) is stored as HDF5 under
+rel:1e-3. Each row follows a new mount, for root /proc/sys/vm/drop_caches, and a second of rest. A level view has the full size: what it saves is reading and decoding. A
 coarse file is read by h5py, a region by numpy. Of several runs the row with the median time is shown.
 """
 
@@ -64,6 +64,7 @@ class Bench:
         try:
             if os.geteuid() == 0:
                 pathlib.Path("/proc/sys/vm/drop_caches").write_text("3")
+            time.sleep(1)
             start = time.monotonic()
             action()
             seconds = time.monotonic() - start
