@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "codec/element.h"
+#include "codec/extremes.h"
 #include "codec/kernels.h"
 #include "codec/mapping.h"
 
@@ -11,45 +12,6 @@ namespace varve::codec {
 namespace {
 
 constexpr uint64_t kPieceElements = uint64_t{1} << 20;
-
-/// The least value (under `Less`), how often it occurs, and the next.
-template <typename W, typename Less>
-struct Extreme {
-  W first{};
-  W second{};
-  uint64_t count = 0;
-  bool has_second = false;
-
-  void merge(const Extreme& other) { merge(other.first, other.count, other.has_second ? other.second : other.first); }
-  /// What another run of elements has, whose second value is `other` if that is not its first.
-  void merge(W value, uint64_t times, W next) {
-    const Less less;
-    if (count == 0 || less(value, first)) {
-      const W old = first;
-      const bool had = count > 0;
-      first = value;
-      count = times;
-      offer(next);
-      if (had) {
-        offer(old);
-      }
-    } else if (value == first) {
-      count += times;
-      offer(next);
-    } else {
-      offer(value);
-    }
-  }
-
- private:
-  void offer(W value) {
-    const Less less;
-    if (value != first && (!has_second || !less(first, second) || less(value, second))) {
-      second = value;
-      has_second = true;
-    }
-  }
-};
 
 template <typename W>
 class Scanner {
@@ -100,18 +62,12 @@ class Scanner {
     }
     r.min = r.rest_min = static_cast<double>(low_.first);
     r.max = r.rest_max = static_cast<double>(high_.first);
-    if (!low_.has_second) {
-      return r;  // one value alone
-    }
-    const auto frequent = [&](uint64_t count) { return count > counted_ / 50 && count > 1; };
-    // Far outside: further from its neighbour than all the rest spans, and than what a bound may make of the rest.
-    const auto outside = [&](double away, double span) { return away > span && away > least_gap_ / 2; };
-    if (frequent(low_.count) && outside(gap(low_.first, low_.second), gap(low_.second, high_.first))) {
+    const HiddenExtremes hidden = hidden_extremes(numbers(low_), numbers(high_), counted_, least_gap_);
+    if (hidden.low) {
       r.hidden.push_back(bits_of(low_.first));
       r.rest_min = static_cast<double>(low_.second);
     }
-    if (frequent(high_.count) && high_.first != low_.second && high_.has_second && high_.second != low_.first &&
-        outside(gap(high_.second, high_.first), gap(r.hidden.empty() ? low_.first : low_.second, high_.second))) {
+    if (hidden.high) {
       r.hidden.push_back(bits_of(high_.first));
       r.rest_max = static_cast<double>(high_.second);
     }
@@ -128,8 +84,17 @@ class Scanner {
     const uint16_t bits = order_to_half(static_cast<int32_t>(value));
     return double{type_ == DType::f16 ? half_to_float(bits) : brain_to_float(bits)};
   }
-  /// Half the distance: that of any two values is finite.
-  double gap(W from, W to) const { return number(to) / 2 - number(from) / 2; }
+  template <template <typename> typename Which, typename From>
+  Which<double> numbers_of(const From& from) const {
+    Which<double> out;
+    out.first = number(from.first);
+    out.second = number(from.second);
+    out.count = from.count;
+    out.has_second = from.has_second && out.second != out.first;
+    return out;
+  }
+  Lowest<double> numbers(const Lowest<W>& from) const { return numbers_of<Lowest>(from); }
+  Highest<double> numbers(const Highest<W>& from) const { return numbers_of<Highest>(from); }
   /// Leaves out of a row the halves that are not finite: as orders they would pass for numbers. Returns how many stay.
   size_t drop_not_finite(size_t m) {
     const int32_t infinity = type_ == DType::f16 ? HalfElement::kInfinity : BrainElement::kInfinity;
@@ -189,8 +154,8 @@ class Scanner {
   std::vector<W> fills_;
   std::vector<W> row_;
   uint64_t counted_ = 0;
-  Extreme<W, std::less<W>> low_;
-  Extreme<W, std::greater<W>> high_;
+  Lowest<W> low_;
+  Highest<W> high_;
   Scan result_;
 };
 

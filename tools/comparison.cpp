@@ -155,8 +155,8 @@ class ValueComparer {
       ++verdict_.exact_changed;
       return;
     }
-    verdict_.min = verdict_.finite == 0 ? static_cast<double>(x) : std::min(verdict_.min, static_cast<double>(x));
-    verdict_.max = verdict_.finite == 0 ? static_cast<double>(x) : std::max(verdict_.max, static_cast<double>(x));
+    verdict_.low.add(static_cast<double>(x));
+    verdict_.high.add(static_cast<double>(x));
     ++verdict_.finite;
     if (differs) {
       moved(x, std::fabs(x - y), index);
@@ -310,16 +310,23 @@ double limit_of(const codec::Bound& bound, double range) {
   }
 }
 
+/// A PSNR is reached where errors are spread evenly up to the bound that was derived from it, and missed by so many
+/// decibels at most, where all are as large as it lets them be.
+constexpr double kMostMissed = 4.82;
+
 void judge(ArrayVerdict& verdict) {
-  const double range = verdict.finite > 0 ? verdict.max - verdict.min : 0;
   const codec::Bound& bound = verdict.demand.bound;
+  const codec::HiddenExtremes hidden = codec::hidden_extremes(verdict.low, verdict.high, verdict.finite, 0);
+  verdict.min = hidden.low ? verdict.low.second : verdict.low.first;
+  verdict.max = hidden.high ? verdict.high.second : verdict.high.first;
+  const double range = verdict.max - verdict.min;
   verdict.limit = limit_of(bound, range);
   if (verdict.demand.absolute_bound) {
     verdict.limit = std::min(verdict.limit, *verdict.demand.absolute_bound);
   }
   const bool is_near = verdict.exact_changed == 0 && verdict.beyond == 0 && verdict.max_error <= verdict.limit;
-  const bool is_clear =
-      bound.mode != codec::BoundMode::psnr || verdict.squares == 0 || verdict.psnr().value_or(0) >= bound.value;
+  const bool is_clear = bound.mode != codec::BoundMode::psnr || verdict.squares == 0 ||
+                        verdict.psnr().value_or(0) >= bound.value - (verdict.demand.absolute_bound ? kMostMissed : 0);
   const bool may_change = bound.mode != codec::BoundMode::lossless && verdict.finite > 0;
   verdict.kept = verdict.changed == 0 || (may_change && is_near && is_clear);
 }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "codec/extremes.h"
 #include "codec/types.h"
 #include "fs/formats/recogniser.h"
 
@@ -51,10 +52,12 @@ struct ArrayVerdict {
   uint64_t beyond = 0;           ///< elements that moved further than pwrel or bits lets them
   double max_error = 0;          ///< over finite elements
   uint64_t max_error_index = 0;  ///< in file order within the array
-  double min = 0, max = 0;       ///< of the original's finite elements that are no fill values
-  uint64_t finite = 0;           ///< how many these are
-  double squares = 0;            ///< sum of squared errors
-  double limit = 0;              ///< the absolute bound that held it; infinity: none did (pwrel, psnr, bits)
+  codec::Lowest<double> low;     ///< of the original's finite elements that are no fill values
+  codec::Highest<double> high;
+  double min = 0, max = 0;  ///< of those that do not stand for missing values undeclared (codec/extremes.h)
+  uint64_t finite = 0;      ///< how many these are
+  double squares = 0;       ///< sum of squared errors
+  double limit = 0;         ///< the absolute bound that held it; infinity: none did (pwrel, psnr, bits)
   bool kept = false;
 
   /// In decibels, of the value range; nothing if no value moved.

@@ -214,6 +214,28 @@ TEST(Values, UndeclaredMissingValuesDoNotWidenARelativeRangeEither) {
   }
 }
 
+TEST(Values, TwoUndeclaredMissingValuesAreBothFound) {
+  const std::array<std::array<float, 2>, 3> pairs = {{{1e20F, -9999}, {-1e20F, 9999}, {-9999, 32767}}};
+  for (const auto& [first, second] : pairs) {
+    std::vector<float> values(100 * 100);
+    for (size_t i = 0; i < values.size(); ++i) {
+      values[i] = i % 30 == 7   ? first
+                  : i % 33 == 8 ? second
+                                : static_cast<float>(2 * std::sin(static_cast<double>(i) * 0.01));
+    }
+    const Array array = array_of(values, {100, 100}, {BoundMode::relative, 1e-2});
+    const auto codec = ArrayCodec::plan(array.spec, reader_of(array));
+    ASSERT_TRUE(codec.ok());
+    EXPECT_NEAR(codec->info().absolute_bound, 0.04, 0.001) << first << " and " << second;
+    Bytes decoded;
+    check_round_trip(array, &decoded);
+    for (size_t i = 0; i < values.size(); ++i) {
+      const float got = element<float>(decoded, i);
+      ASSERT_TRUE(std::fabs(values[i]) > 3 ? got == values[i] : std::fabs(got - values[i]) <= 0.0401F) << i;
+    }
+  }
+}
+
 TEST(Values, ABoundBeyondTheRangeIsAppliedAndTold) {
   const Array array = make_array(DType::f32, {80, 90}, Content::noise, {BoundMode::absolute, 50}, 50);
   const auto codec = ArrayCodec::plan(array.spec, reader_of(array));

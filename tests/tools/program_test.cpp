@@ -215,6 +215,24 @@ TEST_F(ProgramTest, VerifyJudgesPlainFiles) {
   EXPECT_EQ(verdict(npy(values) + "x", {"--bound", "abs:1"}).first, 1) << "sizes differ";
 }
 
+// What no one declared to be missing does not widen the range that a relative bound is a part of.
+TEST_F(ProgramTest, VerifyLeavesUndeclaredMissingValuesOutOfTheRange) {
+  std::vector<float> values(5000);
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = i % 3 == 0 ? -1e30F : std::sin(static_cast<float>(i) * 0.01F);
+  }
+  auto moved = values;
+  moved[100] += 0.001F;
+  auto destroyed = values;
+  destroyed[100] = 1e20F;
+  write_file(path("a.npy"), npy(values));
+  write_file(path("moved.npy"), npy(moved));
+  write_file(path("destroyed.npy"), npy(destroyed));
+  EXPECT_EQ(varve({"verify", path("a.npy"), path("moved.npy"), "--bound", "rel:1e-3"}).status, 0);
+  EXPECT_EQ(varve({"verify", path("a.npy"), path("moved.npy"), "--bound", "rel:1e-4"}).status, 1);
+  EXPECT_EQ(varve({"verify", path("a.npy"), path("destroyed.npy"), "--bound", "rel:1e-3"}).status, 1);
+}
+
 TEST_F(ProgramTest, VerifyReadsRawFilesAndText) {
   std::string data(4000, '\0');
   write_file(path("a.bin"), data);
