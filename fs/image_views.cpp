@@ -47,8 +47,8 @@ Result<FileImage> Core::make_view_image(const NodePointer& node, NodeLock& lock,
     if (node->version != version) {
       return Error{EAGAIN, "the file changed while it was looked at"};
     }
-    // Metadata lies outside of arrays, and elements that are part of it in none that has levels.
-    return read_content(*node, offset, out, codec::kCoarseLevel);
+    // Metadata lies outside of arrays, and an image takes elements of these as slices alone.
+    return read_content(*node, offset, out, kNoElements);
   });
   lock.unlock();
   Result<FileImage> image = [&]() -> Result<FileImage> {

@@ -130,7 +130,7 @@ Status Reader::apply_patches(const Sealed& sealed, uint64_t offset, std::span<st
 
 Status Reader::read_extent(const Sealed& sealed, const Extent& extent, uint64_t skip, std::span<std::byte> out,
                            uint8_t finest) {
-  if (extent.kind == Extent::Kind::hole) {
+  if (extent.kind == Extent::Kind::hole || (extent.kind == Extent::Kind::array && finest == kNoElements)) {
     std::memset(out.data(), 0, out.size());
     return {};
   }

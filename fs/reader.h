@@ -35,6 +35,9 @@ struct ReadCount {
 inline constexpr uint8_t kReadKinds = codec::kCoarseLevel + 2;
 using ReadCounts = std::array<ReadCount, kReadKinds>;
 
+/// In place of a level: nothing of arrays is read, but for patches their elements are zeros.
+inline constexpr uint8_t kNoElements = 255;
+
 /// Thread-safe. Decodes no more than the bricks a range touches.
 class Reader {
  public:
@@ -42,7 +45,7 @@ class Reader {
 
   /// Fills `out` with the file's bytes from `offset`; the range must lie inside the file. `finest`: levels below it are
   /// interpolated, see ArrayCodec::decode_brick; of integers, which may be labels, points there are copies of the
-  /// nearest ones that are not.
+  /// nearest ones that are not. Or kNoElements.
   Status read(const Sealed& sealed, uint64_t offset, std::span<std::byte> out, uint8_t finest = 0);
 
   /// The points of levels >= `level` (kCoarseLevel at most) of a brick, see ArrayCodec::decode_points, in the file's

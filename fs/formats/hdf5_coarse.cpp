@@ -358,8 +358,7 @@ Status CoarseBuilder::copy_dataset(const Group& group, const Link& link, hid_t l
   if (shape && element) {
     codec::Extents whole = *shape;
     whole.insert(whole.end(), element->inner.begin(), element->inner.end());
-    auto found = source_of(lookups_, dataset, *element, whole);
-    source = found.ok() ? std::move(*found) : std::nullopt;
+    VARVE_ASSIGN(source, source_of(lookups_, dataset, *element, whole));
   }
   const bool slice = source && !source->region.chunks.empty();
   const Hdf5Id type(type_in(twins_, dataset.type.get()), H5Tclose);
