@@ -72,6 +72,7 @@ class Planner {
                  whole_.empty() ? scan_array(spec_, read_) : scan_array(spec_, constant ? whole_.first(size) : whole_));
     set_specials();
     if (constant) {
+      base_.why = base_.bound.mode == BoundMode::lossless ? "" : "all elements have the same bits";
       base_.min = value_range(spec_.dtype, scan_).min;
       base_.max = value_range(spec_.dtype, scan_).max;
       base_.geometry = Geometry::make(spec_.shape, choices_[0]);

@@ -53,6 +53,9 @@ struct Settings {
   /// What special points are in most arrays that have such.
   uint64_t first_special() const { return specials.empty() ? 0 : specials[0]; }
   void make_lossless(Scheme how) {
+    if (quantum > 0 && why.empty()) {
+      why = "that takes no more bytes than the bound would";
+    }
     scheme = how;
     mapping = {};
     absolute_bound = work_bound = quantum = 0;

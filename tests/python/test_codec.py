@@ -50,6 +50,14 @@ class RoundTrip(unittest.TestCase):
         self.assertTrue(np.isnan(back[40, 40]))
         self.assertLessEqual(greatest_error(array[there], back[there]), 1e-3 * spread(array[there]))
 
+    def test_what_would_be_lost_is_refused(self):
+        array = field((70, 90))
+        self.assertEqual(varve.compress(array, None), varve.compress(array))
+        for bad in (np.ma.masked_greater(array, 0), array.astype("c8"), array.astype(object)):
+            with self.assertRaises(TypeError) as caught:
+                varve.compress(bad)
+            self.assertGreater(len(str(caught.exception)), 40)
+
     def test_bfloat16(self):
         bits = (field((70, 90)).view("u4") >> 16).astype("u2")
         back = varve.decompress(varve.compress(bits, "rel:1e-1", bfloat16=True))

@@ -26,10 +26,15 @@ def _number_of(dtype):
 def compress(array, bound="lossless", *, missing=(), bfloat16=False, threads=0):
     """Bytes that `decompress` takes.
 
-    bound: "lossless", "abs:0.5", "rel:1e-3", "pwrel:1e-3", "psnr:60", "abs:0.1+rel:1e-3", "ratio:20" or "bits:12".
+    bound: "lossless" (or None), "abs:0.5", "rel:1e-3", "pwrel:1e-3", "psnr:60", "abs:0.1+rel:1e-3", "ratio:20" or "bits:12".
     missing: values that stand for missing ones; they come back bit for bit and do not widen a relative bound's range.
     bfloat16: the array is of uint16 with the bits of bfloat16.
+    Arrays of either byte order are taken; what comes back is in the machine's.
     """
+    if np.ma.isMaskedArray(array):
+        raise TypeError(
+            "a mask cannot be kept: give array.filled(value) and missing=[value], and mask the value again after decompress"
+        )
     array = np.asarray(array)
     number = _number_of(array.dtype)
     if bfloat16:
@@ -39,7 +44,7 @@ def compress(array, bound="lossless", *, missing=(), bfloat16=False, threads=0):
     native = np.require(array, array.dtype.newbyteorder("="), "C").reshape(array.shape)
     fills = [int.from_bytes(np.asarray(value, native.dtype).tobytes(), sys.byteorder) for value in missing]
     spec = _library.Spec(
-        number, native.ndim, extents(native.shape), bound.encode(), extents(fills), len(fills), threads
+        number, native.ndim, extents(native.shape), (bound or "lossless").encode(), extents(fills), len(fills), threads
     )  # fmt: skip
     data, size = ctypes.c_void_p(), ctypes.c_uint64()
     check(library.varve_compress(spec, native.ctypes.data, data, size))
