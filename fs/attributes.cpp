@@ -95,7 +95,7 @@ Status Core::apply_change(const NodePointer& node, const AttributeChange& change
   }
   inode.changed = change.changed.value_or(time);
   index::Batch batch;
-  batch.put_inode(inode);
+  put_inode(batch, *node);
   VARVE_TRY(commit(std::move(batch)));
   // What is staged has a size of its own; the next start takes that one.
   node->inode_changed = node->staging != nullptr;
@@ -268,7 +268,7 @@ Status Core::set_xattr(const Caller&, InodeNumber inode, std::string_view name, 
   node->inode.changed = now();
   index::Batch batch;
   batch.put_xattr(inode, name, value);
-  batch.put_inode(node->inode);
+  put_inode(batch, *node);
   return commit(std::move(batch));
 }
 
@@ -368,7 +368,7 @@ Status Core::remove_xattr(const Caller&, InodeNumber inode, std::string_view nam
   }
   const NodeLock lock(node->mutex);
   node->inode.changed = now();
-  batch.put_inode(node->inode);
+  put_inode(batch, *node);
   node->bound_text.reset();
   return commit(std::move(batch));
 }

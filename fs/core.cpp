@@ -88,26 +88,39 @@ Status Core::recover() {
     batch.erase_note(fmt::format("orphan/{:016x}", number));
     VARVE_TRY(commit(std::move(batch)));
   }
+  std::unordered_set<std::string> known;
+  bool all_known = true;
   for (const auto& [number, note] : staged) {
     if (const Status recovered = recover_staging(number, note); !recovered.ok()) {
+      // Whatever is left of the data stays where it is.
+      const auto parsed = StagingNote::parse(note);
+      all_known = all_known && parsed.ok();
+      known.insert(parsed.ok() ? staging_file_name(parsed->id) : std::string());
       log_line(LogLevel::error,
                fmt::format("staged data of inode {} cannot be recovered: {}", number, recovered.error().text));
     }
   }
   // Staging files that no note speaks of were never promised to anybody.
-  std::unordered_set<std::string> known;
   for (const NodePointer& node : nodes_.all()) {
     if (node->staging) {
-      known.insert(fmt::format("{:016x}", node->staging->id()));
+      known.insert(staging_file_name(node->staging->id()));
     }
   }
   VARVE_ASSIGN(const std::vector<std::string> files, index_->device().list(staging_directory_));
   for (const std::string& file : files) {
-    if (!known.contains(file)) {
+    if (all_known && !known.contains(file)) {
       VARVE_TRY(index_->device().remove(staging_directory_ + "/" + file));
     }
   }
   return {};
+}
+
+void Core::put_inode(index::Batch& batch, const Node& node) {
+  index::Inode inode = node.inode;
+  if (node.staging && !node.staging_noted) {
+    inode.size = inode.object == 0 ? 0 : node.sealed ? node.sealed->layout.size : inode.size;
+  }
+  batch.put_inode(inode);
 }
 
 Status Core::recover_staging(InodeNumber number, std::string_view note) {

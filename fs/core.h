@@ -111,6 +111,9 @@ class Core final : public FileSystem {
   Status recover();
   Status recover_staging(InodeNumber number, std::string_view note);
   Status check_writable() const;
+  /// Puts the inode as the next start is to find it: with the size of the sealed content as long as what is staged over
+  /// it has no note. The node's lock is held.
+  static void put_inode(index::Batch& batch, const Node& node);
   /// Commits, buffered.
   Status commit(index::Batch batch) { return index_->commit(std::move(batch), index::Durability::buffered); }
 

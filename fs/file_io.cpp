@@ -270,7 +270,7 @@ void Core::release(uint64_t handle) {
       queue_seal(node);
     } else if (node->inode_changed) {
       index::Batch batch;
-      batch.put_inode(node->inode);
+      put_inode(batch, *node);
       node->inode_changed = !commit(std::move(batch)).ok();
     }
   }
@@ -298,7 +298,7 @@ Status Core::fsync(const Caller&, uint64_t handle, bool) {
       node.staging_synced = true;
     }
     if (node.inode_changed && node.inode.links > 0) {
-      batch.put_inode(node.inode);
+      put_inode(batch, node);
       node.inode_changed = false;
     }
     VARVE_TRY(batch.empty() ? index_->sync() : index_->commit(std::move(batch), index::Durability::synced));

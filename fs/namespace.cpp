@@ -88,7 +88,7 @@ void Core::forget(InodeNumber inode, uint64_t count) {
     const NodeLock lock(node->mutex);
     if (node->inode_changed && node->inode.links > 0 && node->handles == 0 && !options_.read_only) {
       index::Batch batch;
-      batch.put_inode(node->inode);
+      put_inode(batch, *node);
       if (commit(std::move(batch)).ok()) {
         node->inode_changed = false;
       }
@@ -240,7 +240,7 @@ Result<Entry> Core::link(const Caller&, InodeNumber inode, InodeNumber new_paren
     ++node->inode.links;
     node->inode.changed = now();
     index::Batch batch;
-    batch.put_inode(node->inode);
+    put_inode(batch, *node);
     put_entry(batch, *directory, new_name, node->inode);
     VARVE_TRY(commit(std::move(batch)));
     node->inode_changed = false;
@@ -271,10 +271,10 @@ void Core::drop_link(index::Batch& batch, Node& node) {
   node.inode.changed = now();
   node.inode.links = is_directory(node.inode) ? 0 : node.inode.links - 1;
   if (node.inode.links > 0) {
-    batch.put_inode(node.inode);
+    put_inode(batch, node);
     node.inode_changed = false;
   } else if (node.handles > 0) {
-    batch.put_inode(node.inode);
+    put_inode(batch, node);
     batch.put_note(fmt::format("orphan/{:016x}", node.number), "");
     node.inode_changed = false;
   } else {
@@ -360,7 +360,7 @@ Status Core::exchange(Node& from, const index::Dentry& source, Node& to, const i
     node.inode.changed = now();
     node.inode.parent = directory.number;
     node.name = was.name;
-    batch.put_inode(node.inode);
+    put_inode(batch, node);
     node.inode_changed = false;
     put_entry(batch, directory, was.name, node.inode);
   };
@@ -388,7 +388,7 @@ Status Core::move_entry(Node& from, const index::Dentry& source, Node& to, std::
     moved->inode.changed = now();
     moved->inode.parent = to.number;
     moved->name = new_name;
-    batch.put_inode(moved->inode);
+    put_inode(batch, *moved);
     moved->inode_changed = false;
     put_entry(batch, to, new_name, moved->inode);
   }

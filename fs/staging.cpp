@@ -20,7 +20,9 @@ Staging::Staging(index::Device& device, std::string directory, uint64_t id, inde
 
 Staging::~Staging() = default;
 
-std::string Staging::path() const { return fmt::format("{}/{:016x}", directory_, id_); }
+std::string staging_file_name(uint64_t id) { return fmt::format("{:016x}", id); }
+
+std::string Staging::path() const { return directory_ + "/" + staging_file_name(id_); }
 
 Status Staging::spill() {
   if (file_) {
@@ -129,33 +131,41 @@ std::string Staging::note() const {
   return out.take_text();
 }
 
-Result<std::unique_ptr<Staging>> Staging::restore(index::Device& device, const std::string& directory,
-                                                  std::string_view note) {
-  SerialReader in(note);
-  const uint64_t id = in.number();
-  const uint64_t base = in.number();
-  const uint64_t base_limit = in.number();
-  auto staging = std::make_unique<Staging>(device, directory, id, base, base_limit);
-  staging->size_ = in.number();
-  const bool in_file = in.number() != 0;
-  if (!in_file) {
-    const std::string data = in.text();
-    const auto* bytes = reinterpret_cast<const std::byte*>(data.data());
-    staging->memory_.assign(bytes, bytes + data.size());
+Result<StagingNote> StagingNote::parse(std::string_view text) {
+  SerialReader in(text);
+  StagingNote note;
+  note.id = in.number();
+  note.base = in.number();
+  note.base_limit = in.number();
+  note.size = in.number();
+  note.in_file = in.number() != 0;
+  if (!note.in_file) {
+    note.data = in.text();
   }
   for (uint64_t left = in.count(); left > 0 && !in.failed(); --left) {
     const uint64_t begin = in.number();
-    staging->dirty_.add(begin, begin + in.number());
+    note.dirty.add(begin, begin + in.number());
   }
   if (in.failed() || !in.at_end()) {
     return Error{EIO, "the note about a file's staged data is malformed"};
   }
-  if (in_file) {
+  return note;
+}
+
+Result<std::unique_ptr<Staging>> Staging::restore(index::Device& device, const std::string& directory,
+                                                  std::string_view text) {
+  VARVE_ASSIGN(StagingNote note, StagingNote::parse(text));
+  auto staging = std::make_unique<Staging>(device, directory, note.id, note.base, note.base_limit);
+  staging->size_ = note.size;
+  staging->dirty_ = std::move(note.dirty);
+  const auto* bytes = reinterpret_cast<const std::byte*>(note.data.data());
+  staging->memory_.assign(bytes, bytes + note.data.size());
+  if (note.in_file) {
     VARVE_ASSIGN(auto opened, device.open(staging->path(), index::Device::Mode::write));
     VARVE_ASSIGN(const uint64_t on_disk, opened->size());
     staging->file_ = std::make_unique<CheckedFile>(std::move(opened), staging->path(), on_disk);
     staging->name_synced_ = true;
-    if (base == 0) {
+    if (note.base == 0) {
       // Nothing shows through from below, so writes after the last sync may stay.
       staging->size_ = on_disk;
       staging->dirty_.add(0, on_disk);

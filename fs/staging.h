@@ -14,6 +14,22 @@
 
 namespace varve::fs {
 
+/// What Staging::note() holds.
+struct StagingNote {
+  uint64_t id = 0;  ///< names the staging file
+  index::ObjectId base = 0;
+  uint64_t base_limit = 0, size = 0;
+  bool in_file = false;
+  std::string data;  ///< without a file: what is staged
+  IntervalSet dirty;
+
+  /// EIO when it is malformed.
+  static Result<StagingNote> parse(std::string_view text);
+};
+
+/// The name of a staging file in its directory.
+std::string staging_file_name(uint64_t id);
+
 /// Not thread-safe: the file's lock guards it; concurrent read() calls are fine.
 class Staging {
  public:

@@ -165,11 +165,11 @@ Status Packs::sync(Pack& pack, uint64_t stamp) {
   return pack.syncs.sync(stamp, [&pack] { return pack.file->sync(); });
 }
 
-Result<std::vector<std::byte>> Packs::read(const RecordValue& record) {
-  VARVE_ASSIGN(const auto pack, opened(record.pack));
-  const auto bad = [&](std::string_view what) { return bad_record(*pack, record.offset, record.origin, what); };
+/// Header, identity and length; the payload is not looked at.
+Status Packs::check_header(Pack& pack, const RecordValue& record) {
+  const auto bad = [&](std::string_view what) { return bad_record(pack, record.offset, record.origin, what); };
   std::array<char, kPackHeaderSize> bytes{};
-  VARVE_ASSIGN(const size_t got, pack->file->read(record.offset, std::as_writable_bytes(std::span(bytes))));
+  VARVE_ASSIGN(const size_t got, pack.file->read(record.offset, std::as_writable_bytes(std::span(bytes))));
   std::string reason;
   const auto header = parse_pack_header(std::string_view(bytes.data(), got), &reason);
   if (!header) {
@@ -182,14 +182,26 @@ Result<std::vector<std::byte>> Packs::read(const RecordValue& record) {
     return bad("another version of the record stands there");
   }
   const uint64_t begin = record.offset + kPackHeaderSize;
-  if (begin + record.length > pack->known_size || begin + record.length < begin) {
-    VARVE_ASSIGN(pack->known_size, pack->file->size());
-    if (begin > pack->known_size || record.length > pack->known_size - begin) {
-      return bad(fmt::format("the pack ends at byte {}, before the record does", pack->known_size.load()));
+  if (begin + record.length > pack.known_size || begin + record.length < begin) {
+    VARVE_ASSIGN(pack.known_size, pack.file->size());
+    if (begin > pack.known_size || record.length > pack.known_size - begin) {
+      return bad(fmt::format("the pack ends at byte {}, before the record does", pack.known_size.load()));
     }
   }
+  return {};
+}
+
+Status Packs::check(const RecordValue& record) {
+  VARVE_ASSIGN(const auto pack, opened(record.pack));
+  return check_header(*pack, record);
+}
+
+Result<std::vector<std::byte>> Packs::read(const RecordValue& record) {
+  VARVE_ASSIGN(const auto pack, opened(record.pack));
+  VARVE_TRY(check_header(*pack, record));
+  const auto bad = [&](std::string_view what) { return bad_record(*pack, record.offset, record.origin, what); };
   std::vector<std::byte> payload(record.length);
-  VARVE_ASSIGN(const size_t filled, pack->file->read(begin, payload));
+  VARVE_ASSIGN(const size_t filled, pack->file->read(record.offset + kPackHeaderSize, payload));
   if (filled != payload.size()) {
     return bad("the pack ends before the record does");
   }

@@ -55,6 +55,8 @@ class Packs {
   /// The payload, after every check that there is. ENOENT: the pack does not exist (it may have been collected: ask
   /// the tree again). EIO: a sentence names the pack, the offset and what is wrong.
   Result<std::vector<std::byte>> read(const RecordValue& record);
+  /// Those of read()'s checks that need the header alone.
+  Status check(const RecordValue& record);
 
   void pin(uint32_t pack);
   void unpin(uint32_t pack, uint64_t pins);
@@ -80,6 +82,7 @@ class Packs {
   std::string path_of(uint32_t number) const;
   Result<std::shared_ptr<Pack>> open_pack(uint32_t number, Device::Mode mode);
   Result<std::shared_ptr<Pack>> opened(uint32_t number);
+  Status check_header(Pack& pack, const RecordValue& record);
   Status choose_current(uint64_t bytes);
   void remember(const std::shared_ptr<Pack>& pack);
 

@@ -402,6 +402,19 @@ Status Tree::flush() {
   return {};
 }
 
+std::vector<Tree::Table> Tree::tables() {
+  const Guard guard(*this);
+  std::vector<Table> tables;
+  if (database_) {
+    std::vector<rocksdb::LiveFileMetaData> files;
+    database_->GetLiveFilesMetaData(&files);
+    for (const auto& file : files) {
+      tables.push_back({file.column_family_name, file.db_path + file.name, file.num_entries});
+    }
+  }
+  return tables;
+}
+
 uint64_t Tree::size_estimate() {
   const Guard guard(*this);
   uint64_t total = 0;

@@ -71,6 +71,13 @@ class Tree {
   Status flush();
   uint64_t size_estimate();
 
+  /// A file of RocksDB with rows of one family.
+  struct Table {
+    std::string family, path;
+    uint64_t rows = 0;  ///< deletions included
+  };
+  std::vector<Table> tables();
+
  private:
   class Guard;
   explicit Tree(TreeOptions options);
