@@ -270,26 +270,19 @@ class Planner {
         std::vector<std::vector<W>> memory;
         const auto regions = regions_as<W>(with(Scheme::codes), memory);
         const bool whole = !whole_.empty() && element_count(spec_.shape) <= kWholeElements;
-        if (whole) {
-          for_each_maker(ranked, [&](const Settings& settings) {
-            if (anchors_fit<W>(settings) && unchanged(settings, 0) && unchanged(settings)) {
-              found = settings;
-            }
-            return found.has_value();
-          });
-        }
-        if (found.has_value() || (whole && element_count(spec_.shape) <= kSureElements)) {
-          return found;
-        }
+        const bool small = whole && element_count(spec_.shape) <= kSureElements;
+        // Where hardly a code is not 0, looks tell nothing, and trying costs little.
+        const bool unsure = small || (whole && base_.absolute_bound > (base_.max - base_.min) / 16);
         for_each_maker(ranked, [&](const Settings& settings) {
-          const bool all =
+          const bool likely =
               anchors_fit<W>(settings) && std::all_of(regions.begin(), regions.end(), [&](const Region<W>& region) {
-                return looks_decoded<W>(settings, region).value_or(false);
+                return looks_decoded<W>(settings, region).value_or(unsure);
               });
-          if (all) {
+          const bool sure = likely && (!whole || (unchanged(settings, 0) && unchanged(settings)));
+          if (sure || (likely && !small && !found.has_value())) {
             found = settings;
           }
-          return all;
+          return sure;
         });
       }
       return found;
