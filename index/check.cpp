@@ -168,7 +168,7 @@ Result<std::optional<Dentry>> CheckState::find_entry(InodeNumber parent, InodeNu
 }
 
 std::string CheckState::name_of(InodeNumber number) {
-  const std::string unnamed = fmt::format("inode {}", number);
+  std::string unnamed = fmt::format("inode {}", number);
   std::string name;
   for (size_t depth = 0; number != kRootInode; ++depth) {
     const InodeFacts* known = facts(number);
@@ -189,7 +189,7 @@ std::string CheckState::name_of(InodeNumber number) {
         return unnamed;
       }
     }
-    name = "/" + names_[number] + name;
+    name = fmt::format("/{}{}", names_[number], name);
     number = known->named_in;
   }
   return name.empty() ? "/" : name;

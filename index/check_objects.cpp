@@ -277,8 +277,7 @@ void ObjectCheck::finish_object(ObjectId object) {
 /// Of two records that lie over each other, one at least was overwritten.
 void ObjectCheck::check_overlaps() {
   std::ranges::sort(ranges_);
-  const auto [first, last] = std::ranges::unique(ranges_);
-  ranges_.erase(first, last);
+  ranges_.erase(std::unique(ranges_.begin(), ranges_.end()), ranges_.end());
   for (size_t i = 1; i < ranges_.size(); ++i) {
     const Range& before = ranges_[i - 1];
     if (before.pack == ranges_[i].pack && before.end > ranges_[i].begin) {
