@@ -52,18 +52,19 @@ ScrubState Scrub::state() const {
   return state_;
 }
 
-void Scrub::run(uint64_t rate) {
+void Scrub::begin(uint64_t rate) {
   rate_ = rate;
   stopping_ = false;
   start_ = Clock::now();
   seen_.clear();
   const auto statistics = index_.statistics();
-  {
-    const std::lock_guard lock(mutex_);
-    state_ = ScrubState();
-    state_.phase = ScrubState::Phase::running;
-    state_.total_bytes = statistics.ok() ? statistics->live_pack_bytes + statistics->tree_bytes : 0;
-  }
+  const std::lock_guard lock(mutex_);
+  state_ = ScrubState();
+  state_.phase = ScrubState::Phase::running;
+  state_.total_bytes = statistics.ok() ? statistics->live_pack_bytes + statistics->tree_bytes : 0;
+}
+
+void Scrub::read_all() {
   walk();
   seen_.clear();
   const std::lock_guard lock(mutex_);
@@ -219,8 +220,9 @@ Status BackgroundScrub::command(const std::string& text) {
     thread_.join();
   }
   running_ = true;
-  thread_ = std::thread([this, rate] {
-    scrub_.run(rate);
+  scrub_.begin(rate);  // whoever asks from now on is told of this one
+  thread_ = std::thread([this] {
+    scrub_.read_all();
     running_ = false;
   });
   return {};

@@ -34,13 +34,15 @@ struct ScrubState {
   std::string json() const;
 };
 
-/// Thread-safe, but one run() at a time.
+/// Thread-safe, but one run at a time.
 class Scrub {
  public:
   explicit Scrub(index::Index& index) : index_(index) {}
 
-  /// `rate`: bytes a second at most; 0: as fast as it goes. Returns when all is read, or soon after stop().
-  void run(uint64_t rate);
+  /// From here on state() is of a new run. `rate`: bytes a second at most; 0: as fast as it goes.
+  void begin(uint64_t rate);
+  /// Returns when all is read, or soon after stop().
+  void read_all();
   void stop() { stopping_ = true; }
   ScrubState state() const;
 

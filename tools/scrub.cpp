@@ -98,8 +98,9 @@ Result<json> scrub_store(const std::string& path, uint64_t rate) {
   VARVE_ASSIGN(const auto index, index::Index::open(path, options));
   fs::Scrub scrub(*index);
   std::atomic<bool> done{false};
+  scrub.begin(rate);
   std::thread work([&] {
-    scrub.run(rate);
+    scrub.read_all();
     done = true;
   });
   json state = follow(
