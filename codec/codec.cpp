@@ -158,6 +158,15 @@ Extents ArrayCodec::level_steps(uint8_t level) const {
   return steps;
 }
 
+Extents ArrayCodec::level_shape(uint64_t brick, uint8_t level) const {
+  Extents points = brick_box(brick).shape;
+  const Extents steps = level_steps(level);
+  for (size_t axis = 0; axis < steps.size(); ++axis) {
+    points[axis] = (points[axis] + steps[axis] - 1) / steps[axis];
+  }
+  return points;
+}
+
 Result<std::vector<Record>> ArrayCodec::encode_tile(uint64_t tile, const std::byte* data, bool exact) const {
   if (tile >= tile_count()) {
     return no_such("tile", tile, tile_count());
@@ -234,11 +243,7 @@ Status ArrayCodec::decode_points(uint64_t brick, const CoarseGrid& coarse,
     return no_such("brick", brick, brick_count());
   }
   const Settings& settings = state_->settings;
-  Box points{Extents(shape().size(), 0), brick_box(brick).shape};
-  const Extents steps = level_steps(level);
-  for (size_t axis = 0; axis < steps.size(); ++axis) {
-    points.shape[axis] = (points.shape[axis] + steps[axis] - 1) / steps[axis];
-  }
+  const Box points{Extents(shape().size(), 0), level_shape(brick, level)};
   if (!settings.decimal.has_value()) {
     return codec::decode_brick(settings, brick, coarse.data, levels, {level, level, points, points}, out);
   }

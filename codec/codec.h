@@ -96,6 +96,8 @@ class ArrayCodec {
   /// For each axis: of how many indices in a row the points of levels >= `level` have one, counted from a brick's start
   /// (which has one). 1 along axes that no prediction crosses, and everywhere in arrays too small for levels.
   Extents level_steps(uint8_t level) const;
+  /// How many points of levels >= `level` a brick has along each axis: every level_steps(level)-th from its start.
+  Extents level_shape(uint64_t brick, uint8_t level) const;
 
   /// Encodes one tile. `data`: the elements of tile_box(tile), C order, host byte order. The result holds a coarse
   /// record and three records for each brick, in key order (coarse first, then level 2, 1, 0; brick ascending); a
@@ -118,9 +120,9 @@ class ArrayCodec {
                            const std::array<std::optional<std::span<const std::byte>>, 3>& levels, uint8_t finest,
                            const Box& box, std::byte* out) const;
 
-  /// Decodes the points of levels >= `level` of a brick alone, which are as decode_brick gives them: every
-  /// level_steps(level)[i]-th along axis i, from the brick's start. `out`: as many, C order, host byte order. Records of
-  /// levels below are not looked at. Never trusts its input: EBADMSG.
+  /// Decodes the points of levels >= `level` of a brick alone, which are as decode_brick gives them. `out`:
+  /// elements of level_shape(brick, level), C order, host byte order. Records of levels below are not looked at. Never
+  /// trusts its input: EBADMSG.
   Status decode_points(uint64_t brick, const CoarseGrid& coarse,
                        const std::array<std::optional<std::span<const std::byte>>, 3>& levels, uint8_t level,
                        std::byte* out) const;

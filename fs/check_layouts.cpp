@@ -104,15 +104,7 @@ class NeededRecords {
   }
   /// Points of levels >= `level` are a grid; those of `level` alone are in it and not in the next.
   static bool has_points(const codec::ArrayCodec& codec, uint64_t brick, uint8_t level) {
-    const codec::Box box = codec.brick_box(brick);
-    const codec::Extents fine = codec.level_steps(level);
-    const codec::Extents coarse = codec.level_steps(level + 1);
-    for (size_t axis = 0; axis < box.shape.size(); ++axis) {
-      if ((box.shape[axis] + fine[axis] - 1) / fine[axis] != (box.shape[axis] + coarse[axis] - 1) / coarse[axis]) {
-        return true;
-      }
-    }
-    return false;
+    return codec.level_shape(brick, level) != codec.level_shape(brick, level + 1);
   }
 
   const Sealed& sealed_;

@@ -273,14 +273,13 @@ Status ImageReader::from_bricks(const ImagePart& part, uint32_t array, const Box
       error.note(points.error());
       return;
     }
-    Extents grid(steps.size());
     Extents at(steps.size());
     for (size_t axis = 0; axis < steps.size(); ++axis) {
-      grid[axis] = (brick.shape[axis] + steps[axis] - 1) / steps[axis];
       at[axis] = (found[axis].element - brick.origin[axis]) / steps[axis];
     }
     // The view is read-only in fact: copy_strided writes to its second view alone.
-    StridedView source{const_cast<std::byte*>((*points)->data()), strides_of(grid, element)};
+    StridedView source{const_cast<std::byte*>((*points)->data()),
+                       strides_of(codec.level_shape(bricks[i], level), element)};
     source.data += dot(source.strides, at);
     for (size_t axis = 0; axis < steps.size(); ++axis) {
       source.strides[axis] *= part.axes[axis].step / static_cast<int64_t>(steps[axis]);

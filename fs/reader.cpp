@@ -276,12 +276,7 @@ Result<BrickData> Reader::points(const Sealed& sealed, uint32_t array, uint64_t 
     const codec::ArrayCodec& codec = sealed.codecs[array];
     VARVE_ASSIGN(const BrickData grid, coarse_grid(sealed, array, codec.tile_of(number)));
     VARVE_ASSIGN(const LevelRecords records, level_records(sealed, array, number, level));
-    const codec::Extents steps = codec.level_steps(level);
-    const Box box = codec.brick_box(number);
-    uint64_t count = 1;
-    for (size_t axis = 0; axis < steps.size(); ++axis) {
-      count *= (box.shape[axis] + steps[axis] - 1) / steps[axis];
-    }
+    const uint64_t count = element_count(codec.level_shape(number, level));
     const size_t element = element_size(codec.dtype());
     Bytes out(count * element);
     const Status decoded = codec.decode_points(number, {*grid}, records.levels, level, out.data());
