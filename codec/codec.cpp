@@ -60,6 +60,24 @@ Result<std::optional<Integers>> as_integers(const ArraySpec& spec, const ReadBox
 /// In a tile's first record, the coarse one: its integers are the bits of its floats, as not all of them are decimal.
 constexpr std::byte kBitsTile{0x80};
 
+/// codec::decode_brick() of an array of any kind: where decimal fractions are stored as integers, gives them as floats.
+Status decode_elements(const Settings& settings, uint64_t brick, const CoarseGrid& coarse,
+                       const std::array<std::optional<std::span<const std::byte>>, 3>& levels,
+                       const BrickTarget& target, std::byte* out) {
+  if (!settings.decimal.has_value()) {
+    return codec::decode_brick(settings, brick, coarse.data, levels, target, out);
+  }
+  const std::span<const std::byte> grid(coarse.data.data(), std::max<size_t>(coarse.data.size(), 1) - 1);
+  VARVE_TRY(codec::decode_brick(settings, brick, grid, levels, target, out));
+  if (coarse.data.back() == std::byte{0}) {
+    const DType type = settings.element_type();
+    for_each_run(target.part, target.into.origin, target.into.shape, [&](uint64_t first, uint64_t count) {
+      to_floats(type, *settings.decimal, out + first * element_size(type), count);
+    });
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<ArrayCodec> ArrayCodec::plan(const ArraySpec& spec, const ReadBox& read) {
@@ -217,23 +235,12 @@ Status ArrayCodec::decode_brick_into(uint64_t brick, const CoarseGrid& coarse,
   if (brick >= brick_count()) {
     return no_such("brick", brick, brick_count());
   }
-  const Settings& settings = state_->settings;
   const Box part = brick_box(brick);
   if (!contains(box, part)) {
     return Error{EINVAL,
                  fmt::format("brick {} is no part of the box it is to be decoded into; give one around it", brick)};
   }
-  if (!settings.decimal.has_value()) {
-    return codec::decode_brick(settings, brick, coarse.data, levels, {finest, 0, part, box}, out);
-  }
-  const std::span<const std::byte> grid(coarse.data.data(), std::max<size_t>(coarse.data.size(), 1) - 1);
-  VARVE_TRY(codec::decode_brick(settings, brick, grid, levels, {finest, 0, part, box}, out));
-  if (coarse.data.back() == std::byte{0}) {
-    for_each_run(part, box.origin, box.shape, [&](uint64_t first, uint64_t count) {
-      to_floats(dtype(), *settings.decimal, out + first * element_size(dtype()), count);
-    });
-  }
-  return {};
+  return decode_elements(state_->settings, brick, coarse, levels, {finest, 0, part, box}, out);
 }
 
 Status ArrayCodec::decode_points(uint64_t brick, const CoarseGrid& coarse,
@@ -242,17 +249,8 @@ Status ArrayCodec::decode_points(uint64_t brick, const CoarseGrid& coarse,
   if (brick >= brick_count()) {
     return no_such("brick", brick, brick_count());
   }
-  const Settings& settings = state_->settings;
   const Box points{Extents(shape().size(), 0), level_shape(brick, level)};
-  if (!settings.decimal.has_value()) {
-    return codec::decode_brick(settings, brick, coarse.data, levels, {level, level, points, points}, out);
-  }
-  const std::span<const std::byte> grid(coarse.data.data(), std::max<size_t>(coarse.data.size(), 1) - 1);
-  VARVE_TRY(codec::decode_brick(settings, brick, grid, levels, {level, level, points, points}, out));
-  if (coarse.data.back() == std::byte{0}) {
-    to_floats(dtype(), *settings.decimal, out, element_count(points.shape));
-  }
-  return {};
+  return decode_elements(state_->settings, brick, coarse, levels, {level, level, points, points}, out);
 }
 
 std::vector<RecordId> ArrayCodec::records_of(uint64_t brick, uint8_t finest) const {
