@@ -51,13 +51,14 @@ ViewImagePointer ViewImageCache::find(InodeNumber view) {
   return place->second->image;
 }
 
+std::list<ViewImageCache::Entry>::iterator ViewImageCache::remove(std::list<Entry>::iterator entry) {
+  memory_ -= entry->image->memory();
+  places_.erase(entry->view);
+  return entries_.erase(entry);
+}
+
 void ViewImageCache::put(InodeNumber view, ViewImagePointer image) {
   const std::lock_guard lock(mutex_);
-  const auto remove = [&](std::list<Entry>::iterator entry) {
-    memory_ -= entry->image->memory();
-    places_.erase(entry->view);
-    entries_.erase(entry);
-  };
   if (const auto place = places_.find(view); place != places_.end()) {
     remove(place->second);
   }
@@ -72,13 +73,7 @@ void ViewImageCache::put(InodeNumber view, ViewImagePointer image) {
 void ViewImageCache::drop(View view) {
   const std::lock_guard lock(mutex_);
   for (auto entry = entries_.begin(); entry != entries_.end();) {
-    if (view_of(entry->view) == view) {
-      memory_ -= entry->image->memory();
-      places_.erase(entry->view);
-      entry = entries_.erase(entry);
-    } else {
-      ++entry;
-    }
+    entry = view_of(entry->view) == view ? remove(entry) : std::next(entry);
   }
 }
 

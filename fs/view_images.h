@@ -51,6 +51,9 @@ class ViewImageCache {
     InodeNumber view = 0;
     ViewImagePointer image;
   };
+  /// The entry behind it. With mutex_ held.
+  std::list<Entry>::iterator remove(std::list<Entry>::iterator entry);
+
   std::mutex mutex_;
   std::list<Entry> entries_;  // most recently used first
   std::unordered_map<InodeNumber, std::list<Entry>::iterator> places_;
