@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <new>
+
+#include "fs/formats/hdf5_driver_class.h"
 
 namespace varve::fs {
 
@@ -10,31 +11,11 @@ namespace {
 
 constexpr haddr_t kMaxAddress = (haddr_t{1} << 62) - 1;
 
-/// What the library holds for an open file: its own part first, as it demands.
-struct Driver {
-  H5FD_t common;
-  Hdf5Source* source;
-  haddr_t end_of_allocation;
-};
-
-Driver* as_driver(H5FD_t* file) { return reinterpret_cast<Driver*>(file); }
-const Driver* as_driver(const H5FD_t* file) { return reinterpret_cast<const Driver*>(file); }
+using OpenFile = Hdf5OpenFile<Hdf5Source>;
 
 H5FD_t* open_file(const char* /*name*/, unsigned flags, hid_t access, haddr_t /*max_address*/) {
-  const void* info = H5Pget_driver_info(access);
-  if (info == nullptr || (flags & (H5F_ACC_RDWR | H5F_ACC_TRUNC | H5F_ACC_CREAT)) != 0) {
-    return nullptr;
-  }
-  auto* driver = new (std::nothrow) Driver{};
-  if (driver != nullptr) {
-    std::memcpy(static_cast<void*>(&driver->source), info, sizeof driver->source);
-  }
-  return reinterpret_cast<H5FD_t*>(driver);
-}
-
-herr_t close_file(H5FD_t* file) {
-  delete as_driver(file);
-  return 0;
+  const bool write = (flags & (H5F_ACC_RDWR | H5F_ACC_TRUNC | H5F_ACC_CREAT)) != 0;
+  return write ? nullptr : OpenFile::open(access);
 }
 
 herr_t query(const H5FD_t* /*file*/, unsigned long* flags) {
@@ -42,19 +23,12 @@ herr_t query(const H5FD_t* /*file*/, unsigned long* flags) {
   return 0;
 }
 
-haddr_t end_of_allocation(const H5FD_t* file, H5FD_mem_t /*type*/) { return as_driver(file)->end_of_allocation; }
-
-herr_t set_end_of_allocation(H5FD_t* file, H5FD_mem_t /*type*/, haddr_t address) {
-  as_driver(file)->end_of_allocation = address;
-  return 0;
-}
-
 haddr_t end_of_file(const H5FD_t* file, H5FD_mem_t /*type*/) {
-  return std::min<haddr_t>(as_driver(file)->source->view->size(), kMaxAddress);
+  return std::min<haddr_t>(OpenFile::user_of(file).view->size(), kMaxAddress);
 }
 
 herr_t read_range(H5FD_t* file, H5FD_mem_t type, hid_t /*transfer*/, haddr_t address, size_t size, void* buffer) {
-  Hdf5Source& source = *as_driver(file)->source;
+  Hdf5Source& source = OpenFile::user_of(file);
   if (source.note_only && type == H5FD_MEM_DRAW) {
     source.noted = true;
     source.address = address;
@@ -77,40 +51,15 @@ herr_t refuse_write(H5FD_t* /*file*/, H5FD_mem_t /*type*/, hid_t /*transfer*/, h
   return -1;
 }
 
-constexpr H5FD_class_t kDriverClass = {
-    .name = "varve",
-    .maxaddr = kMaxAddress,
-    .fc_degree = H5F_CLOSE_STRONG,
-    .terminate = nullptr,
-    .sb_size = nullptr,
-    .sb_encode = nullptr,
-    .sb_decode = nullptr,
-    .fapl_size = sizeof(Hdf5Source*),
-    .fapl_get = nullptr,
-    .fapl_copy = nullptr,
-    .fapl_free = nullptr,
-    .dxpl_size = 0,
-    .dxpl_copy = nullptr,
-    .dxpl_free = nullptr,
-    .open = open_file,
-    .close = close_file,
-    .cmp = nullptr,
-    .query = query,
-    .get_type_map = nullptr,
-    .alloc = nullptr,
-    .free = nullptr,
-    .get_eoa = end_of_allocation,
-    .set_eoa = set_end_of_allocation,
-    .get_eof = end_of_file,
-    .get_handle = nullptr,
-    .read = read_range,
-    .write = refuse_write,
-    .flush = nullptr,
-    .truncate = nullptr,
-    .lock = nullptr,
-    .unlock = nullptr,
-    .fl_map = H5FD_FLMAP_DICHOTOMY,
-};
+constexpr H5FD_class_t kDriverClass = [] {
+  H5FD_class_t made = hdf5_driver_class<Hdf5Source>("varve", kMaxAddress);
+  made.open = open_file;
+  made.query = query;
+  made.get_eof = end_of_file;
+  made.read = read_range;
+  made.write = refuse_write;
+  return made;
+}();
 
 herr_t note_innermost(unsigned /*depth*/, const H5E_error2_t* entry, void* data) {
   if (entry->desc != nullptr) {

@@ -38,6 +38,7 @@ struct Hdf5Source {
   bool noted = false;
   uint64_t address = 0;
   uint64_t size = 0;
+  uint64_t end = 0;  ///< of what the library allocated
 };
 
 /// Opens the file behind `source`, read-only. EBADMSG: the library's reason.

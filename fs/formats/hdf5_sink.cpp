@@ -5,6 +5,7 @@
 #include <new>
 
 #include "fs/formats/hdf5_driver.h"
+#include "fs/formats/hdf5_driver_class.h"
 
 namespace varve::fs {
 
@@ -12,36 +13,14 @@ namespace {
 
 constexpr haddr_t kMaxAddress = (haddr_t{1} << 60) - 1;
 
-struct Driver {
-  H5FD_t common;
-  Hdf5Sink* sink;
-};
-
-Hdf5Sink& sink_of(const H5FD_t* file) { return *reinterpret_cast<const Driver*>(file)->sink; }
+using OpenFile = Hdf5OpenFile<Hdf5Sink>;
 
 H5FD_t* open_file(const char* /*name*/, unsigned /*flags*/, hid_t access, haddr_t /*max_address*/) {
-  const void* info = H5Pget_driver_info(access);
-  auto* driver = info == nullptr ? nullptr : new (std::nothrow) Driver{};
-  if (driver != nullptr) {
-    std::memcpy(static_cast<void*>(&driver->sink), info, sizeof driver->sink);
-  }
-  return reinterpret_cast<H5FD_t*>(driver);
-}
-
-herr_t close_file(H5FD_t* file) {
-  delete reinterpret_cast<Driver*>(file);
-  return 0;
+  return OpenFile::open(access);
 }
 
 herr_t query(const H5FD_t* /*file*/, unsigned long* flags) {
   *flags = H5FD_FEAT_AGGREGATE_METADATA | H5FD_FEAT_DEFAULT_VFD_COMPATIBLE;
-  return 0;
-}
-
-haddr_t end_of_allocation(const H5FD_t* file, H5FD_mem_t /*type*/) { return sink_of(file).end; }
-
-herr_t set_end_of_allocation(H5FD_t* file, H5FD_mem_t /*type*/, haddr_t address) {
-  sink_of(file).end = address;
   return 0;
 }
 
@@ -58,7 +37,7 @@ void for_each_page(haddr_t address, size_t size, F&& f) {
 }
 
 herr_t read_range(H5FD_t* file, H5FD_mem_t /*type*/, hid_t /*transfer*/, haddr_t address, size_t size, void* buffer) {
-  const Hdf5Sink& sink = sink_of(file);
+  const Hdf5Sink& sink = OpenFile::user_of(file);
   auto* out = static_cast<std::byte*>(buffer);
   for_each_page(address, size, [&](uint64_t page, size_t skip, size_t done, size_t part) {
     if (const auto found = sink.pages.find(page); found != sink.pages.end()) {
@@ -72,7 +51,7 @@ herr_t read_range(H5FD_t* file, H5FD_mem_t /*type*/, hid_t /*transfer*/, haddr_t
 
 herr_t write_range(H5FD_t* file, H5FD_mem_t /*type*/, hid_t /*transfer*/, haddr_t address, size_t size,
                    const void* buffer) {
-  Hdf5Sink& sink = sink_of(file);
+  Hdf5Sink& sink = OpenFile::user_of(file);
   const auto* in = static_cast<const std::byte*>(buffer);
   try {
     for_each_page(address, size, [&](uint64_t page, size_t skip, size_t done, size_t part) {
@@ -89,40 +68,15 @@ herr_t write_range(H5FD_t* file, H5FD_mem_t /*type*/, hid_t /*transfer*/, haddr_
   return sink.full ? -1 : 0;
 }
 
-constexpr H5FD_class_t kSinkClass = {
-    .name = "varve-image",
-    .maxaddr = kMaxAddress,
-    .fc_degree = H5F_CLOSE_STRONG,
-    .terminate = nullptr,
-    .sb_size = nullptr,
-    .sb_encode = nullptr,
-    .sb_decode = nullptr,
-    .fapl_size = sizeof(Hdf5Sink*),
-    .fapl_get = nullptr,
-    .fapl_copy = nullptr,
-    .fapl_free = nullptr,
-    .dxpl_size = 0,
-    .dxpl_copy = nullptr,
-    .dxpl_free = nullptr,
-    .open = open_file,
-    .close = close_file,
-    .cmp = nullptr,
-    .query = query,
-    .get_type_map = nullptr,
-    .alloc = nullptr,
-    .free = nullptr,
-    .get_eoa = end_of_allocation,
-    .set_eoa = set_end_of_allocation,
-    .get_eof = end_of_allocation,
-    .get_handle = nullptr,
-    .read = read_range,
-    .write = write_range,
-    .flush = nullptr,
-    .truncate = nullptr,
-    .lock = nullptr,
-    .unlock = nullptr,
-    .fl_map = H5FD_FLMAP_DICHOTOMY,
-};
+constexpr H5FD_class_t kSinkClass = [] {
+  H5FD_class_t made = hdf5_driver_class<Hdf5Sink>("varve-image", kMaxAddress);
+  made.open = open_file;
+  made.query = query;
+  made.get_eof = OpenFile::get_end;
+  made.read = read_range;
+  made.write = write_range;
+  return made;
+}();
 
 }  // namespace
 
