@@ -164,9 +164,7 @@ Status CheckedFile::truncate(uint64_t size) {
   const uint64_t end = last + (size % kBlock != 0 ? 1 : 0);  // the first block without a byte
   unknown_below_ = std::min(unknown_below_, end);
   sums_.erase(sums_.lower_bound((end + kGroup - 1) / kGroup), sums_.end());
-  if (const auto group = sums_.find(end / kGroup); group != sums_.end()) {
-    std::fill(group->second->begin() + static_cast<ptrdiff_t>(end % kGroup), group->second->end(), kNever);
-  }
+  clear_sums(end, UINT64_MAX);
   return {};
 }
 
