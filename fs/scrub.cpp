@@ -213,18 +213,14 @@ Status BackgroundScrub::command(const std::string& text) {
                                      word)};
   }
   const std::lock_guard lock(mutex_);
-  if (running_) {
+  if (scrub_.state().phase == ScrubState::Phase::running) {
     return Error{EBUSY, "a scrub of this mount is running; wait for it, or write \"stop\" to .varve/scrub"};
   }
   if (thread_.joinable()) {
     thread_.join();
   }
-  running_ = true;
   scrub_.begin(rate);  // whoever asks from now on is told of this one
-  thread_ = std::thread([this] {
-    scrub_.read_all();
-    running_ = false;
-  });
+  thread_ = std::thread([this] { scrub_.read_all(); });
   return {};
 }
 

@@ -34,7 +34,7 @@ struct ScrubState {
   std::string json() const;
 };
 
-/// Thread-safe, but one run at a time.
+/// One run at a time: begin(), then read_all() in any thread. stop() and state() may be called from others meanwhile.
 class Scrub {
  public:
   explicit Scrub(index::Index& index) : index_(index) {}
@@ -85,7 +85,6 @@ class BackgroundScrub {
   Scrub scrub_;
   std::mutex mutex_;  ///< guards what follows
   std::thread thread_;
-  std::atomic<bool> running_{false};
 };
 
 }  // namespace varve::fs

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -97,21 +96,10 @@ Result<json> scrub_store(const std::string& path, uint64_t rate) {
   options.read_only = true;
   VARVE_ASSIGN(const auto index, index::Index::open(path, options));
   fs::Scrub scrub(*index);
-  std::atomic<bool> done{false};
   scrub.begin(rate);
-  std::thread work([&] {
-    scrub.read_all();
-    done = true;
-  });
+  std::thread work([&] { scrub.read_all(); });
   json state = follow(
-      fmt::format("scrubbing {}", path),
-      [&]() -> Result<json> {
-        json now = json::parse(scrub.state().json());
-        if (!done) {
-          now["state"] = "running";
-        }
-        return now;
-      },
+      fmt::format("scrubbing {}", path), [&]() -> Result<json> { return json::parse(scrub.state().json()); },
       [&] { scrub.stop(); });
   work.join();
   return state;
