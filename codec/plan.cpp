@@ -278,7 +278,7 @@ class Planner {
               anchors_fit<W>(settings) && std::all_of(regions.begin(), regions.end(), [&](const Region<W>& region) {
                 return looks_decoded<W>(settings, region).value_or(unsure);
               });
-          const bool sure = likely && (!whole || (unchanged(settings, 0) && unchanged(settings)));
+          const bool sure = likely && (!whole || unchanged(settings));
           if (sure || (likely && !small && !found.has_value())) {
             found = settings;
           }
@@ -290,11 +290,11 @@ class Planner {
   }
 
   /// The same where elements are mapped: what decoded points are stored as tells little of their codes. So an array in
-  /// memory is encoded, its coarse points first.
+  /// memory is encoded.
   std::optional<Settings> tried_maker(const std::vector<AxisEstimate>& ranked) const {
     std::optional<Settings> found;
     for_each_maker(ranked, [&](const Settings& settings) {
-      if (unchanged(settings, 0) && unchanged(settings)) {
+      if (unchanged(settings)) {
         found = settings;
       }
       return found.has_value();
@@ -302,8 +302,12 @@ class Planner {
     return found;
   }
 
-  /// Whether encoding an array in memory with these settings would change nothing; `brick_step` 0: its coarse points.
-  bool unchanged(const Settings& settings, size_t brick_step = 1) const {
+  /// Whether encoding an array in memory with these settings would change nothing. Its coarse points, which are few,
+  /// are encoded first.
+  bool unchanged(const Settings& settings) const { return unchanged(settings, 0) && unchanged(settings, 1); }
+
+  /// The same of the points that tally_tile() counts.
+  bool unchanged(const Settings& settings, size_t brick_step) const {
     Tally tally;
     tally.count_changes = true;
     Bytes memory;
