@@ -2,15 +2,13 @@
 // else.
 #include "index/check.h"
 
-#include <rocksdb/write_batch.h>
 #include <sys/stat.h>
 
 #include <fstream>
 #include <map>
 
 #include "index/keys.h"
-#include "index/tree.h"
-#include "tests/index/support.h"
+#include "tests/index/check_support.h"
 
 namespace varve::index::testing {
 namespace {
@@ -20,8 +18,10 @@ using Rows = std::map<std::pair<Family, std::string>, std::string>;
 
 constexpr InodeNumber kDirectory = 2, kInner = 3, kFile = 4, kCopy = 5, kLink = 6;
 
-class CheckTest : public StoreTest {
+class CheckTest : public StoreTest, protected CheckedStore {
  protected:
+  CheckTest() : CheckedStore(directory_.store()) {}
+
   /// /a/ (2), /a/b/ (3), /a/file and /a/b/again (4: object 1), /copy (5: object 2, whose first record is object 1's),
   /// /a/b/symbolic (6).
   void SetUp() override {
@@ -75,11 +75,6 @@ class CheckTest : public StoreTest {
     batch.put_inode(inode);
   }
 
-  std::unique_ptr<Tree> tree(bool read_only) {
-    auto opened = Tree::open({directory_.store() + "/db", nullptr, posix_device(), read_only, false, false});
-    EXPECT_OK(opened);
-    return opened.ok() ? *std::move(opened) : nullptr;
-  }
   Rows rows() {
     Rows found;
     const auto opened = tree(true);
@@ -92,21 +87,6 @@ class CheckTest : public StoreTest {
     }
     return found;
   }
-  void set(Family family, const std::string& key, const std::string& value) {
-    const auto opened = tree(false);
-    rocksdb::WriteBatch batch;
-    opened->put(batch, family, key, value);
-    ASSERT_OK(opened->write(batch));
-    ASSERT_OK(opened->flush());
-  }
-  void erase(Family family, const std::string& key) {
-    ASSERT_TRUE(rows().contains({family, key}));
-    const auto opened = tree(false);
-    rocksdb::WriteBatch batch;
-    opened->erase(batch, family, key);
-    ASSERT_OK(opened->write(batch));
-    ASSERT_OK(opened->flush());
-  }
   void amend(InodeNumber number, const std::function<void(Inode&)>& change) {
     auto inode = parse_inode(number, sound_.at({Family::inode, number_key(number)}));
     ASSERT_TRUE(inode.has_value());
@@ -115,30 +95,15 @@ class CheckTest : public StoreTest {
   }
 
   std::vector<Finding> check(bool repair) {
-    std::vector<Finding> found;
-    const auto store = StoreCheck::open(directory_.store(), repair, [&](const Finding& finding) {
-      if (finding.state != State::harmless) {
-        found.push_back(finding);
-      }
-    });
-    EXPECT_OK(store);
-    if (store.ok()) {
-      const auto whole = (*store)->check_database();
+    return findings(repair, [&](StoreCheck& store) {
+      const auto whole = store.check_database();
       EXPECT_OK(whole);
       if (whole.ok() && *whole) {
-        EXPECT_OK((*store)->check_names(unlinked_));
-        EXPECT_OK((*store)->check_objects());
-        EXPECT_OK((*store)->close());
+        EXPECT_OK(store.check_names(unlinked_));
+        EXPECT_OK(store.check_objects());
+        EXPECT_OK(store.close());
       }
-    }
-    return found;
-  }
-  static std::string text(const std::vector<Finding>& found) {
-    std::string all;
-    for (const Finding& finding : found) {
-      all += fmt::format("{} {}: {}; {}\n", finding.kind, finding.where, finding.what, finding.remedy);
-    }
-    return all;
+    });
   }
 
   /// The damage is found as `kind` at `where`, without a change; it is repaired, and then nothing is found.

@@ -2,14 +2,13 @@
 #include "fs/check_layouts.h"
 
 #include <fmt/format.h>
-#include <rocksdb/write_batch.h>
 
 #include <fstream>
 
 #include "fs/staging.h"
 #include "index/keys.h"
-#include "index/tree.h"
 #include "tests/fs/core/core_support.h"
+#include "tests/index/check_support.h"
 
 namespace varve::fs {
 namespace {
@@ -34,8 +33,10 @@ Content npy(uint64_t rows, uint64_t columns) {
   return {all.begin(), all.end()};
 }
 
-class CheckLayouts : public CoreTest {
+class CheckLayouts : public CoreTest, protected index::testing::CheckedStore {
  protected:
+  CheckLayouts() : CheckedStore(directory_ + "/store") {}
+
   /// Sealed: an array of several bricks, one of them rewritten in part, and plain bytes.
   void make_files() {
     set_bound(index::kRootInode, "rel:1e-3");
@@ -63,29 +64,9 @@ class CheckLayouts : public CoreTest {
     ASSERT_GT(layout->patch_size, 0U);
   }
 
-  std::unique_ptr<index::Tree> tree(bool read_only) {
-    auto opened =
-        index::Tree::open({directory_ + "/store/db", nullptr, index::posix_device(), read_only, false, false});
-    EXPECT_TRUE(opened.ok()) << opened.error().text;
-    return *std::move(opened);
-  }
-  void set(Family family, const std::string& key, const std::string& value) {
-    const auto opened = tree(false);
-    rocksdb::WriteBatch batch;
-    opened->put(batch, family, key, value);
-    ASSERT_TRUE(opened->write(batch).ok());
-    ASSERT_TRUE(opened->flush().ok());
-  }
   void erase_record(const index::RecordKey& key) {
-    const auto opened = tree(false);
     const std::string row = index::record_key(object_, key);
-    const auto value = opened->get(Family::record, row);
-    ASSERT_TRUE(value.ok() && value->has_value()) << "there is no such record";
-    kept_[row] = **value;
-    rocksdb::WriteBatch batch;
-    opened->erase(batch, Family::record, row);
-    ASSERT_TRUE(opened->write(batch).ok());
-    ASSERT_TRUE(opened->flush().ok());
+    kept_[row] = erase(Family::record, row);
   }
   void restore_records() {
     for (const auto& [row, value] : kept_) {
@@ -96,23 +77,8 @@ class CheckLayouts : public CoreTest {
 
   /// Harmless findings too, if `all`.
   std::vector<Finding> check(bool repair, bool all = false) {
-    std::vector<Finding> found;
-    const auto store = index::StoreCheck::open(directory_ + "/store", repair, [&](const Finding& finding) {
-      if (all || finding.state != State::harmless) {
-        found.push_back(finding);
-      }
-    });
-    EXPECT_TRUE(store.ok()) << store.error().text;
-    const Status checked = check_store(**store);
-    EXPECT_TRUE(checked.ok()) << checked.error().text;
-    return found;
-  }
-  static std::string text(const std::vector<Finding>& found) {
-    std::string all;
-    for (const Finding& finding : found) {
-      all += fmt::format("{} {}: {}; {}\n", finding.kind, finding.where, finding.what, finding.remedy);
-    }
-    return all;
+    return findings(
+        repair, [](index::StoreCheck& store) { EXPECT_OK(check_store(store)); }, all);
   }
   void expect_repaired(const std::string& said) {
     EXPECT_NE(text(check(false)).find(said), std::string::npos) << text(check(false));
