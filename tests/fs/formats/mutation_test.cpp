@@ -32,19 +32,29 @@ void damage(std::vector<std::byte>& bytes, std::mt19937_64& random) {
   }
 }
 
-TEST(Mutations, ImagesOfThemNeverHarmTheCaller) {
+/// Files made here and the small ones of `kinds` among the real ones.
+std::vector<std::vector<std::byte>> originals_of(std::initializer_list<const char*> kinds) {
   ScratchFolder folder;
   std::vector<std::vector<std::byte>> originals{made_file(folder, false), made_file(folder, true)};
-  for (const std::string& path : real_files({"hdf5", "netcdf", "npy", "h5", "fits", "nc"})) {
+  for (const std::string& path : real_files(kinds)) {
     auto bytes = read_whole(path);
     if (bytes.size() < 200000) {
       originals.push_back(std::move(bytes));
     }
   }
+  return originals;
+}
+
+WorkerOptions impatient() {
   WorkerOptions options;
   options.program = VARVE_GOOD_WORKER;
   options.time_limit = std::chrono::milliseconds(3000);
-  RecogniserPool pool(options);
+  return options;
+}
+
+TEST(Mutations, ImagesOfThemNeverHarmTheCaller) {
+  const auto originals = originals_of({"hdf5", "netcdf", "npy", "h5", "fits", "nc"});
+  RecogniserPool pool(impatient());
   std::mt19937_64 random(5);
   size_t made = 0, refused = 0;
   const ImageRequest coarse{ImageRequest::Kind::coarse, "", 1};
@@ -67,18 +77,8 @@ TEST(Mutations, ImagesOfThemNeverHarmTheCaller) {
 }
 
 TEST(Mutations, NeverHarmTheCaller) {
-  ScratchFolder folder;
-  std::vector<std::vector<std::byte>> originals{made_file(folder, false), made_file(folder, true)};
-  for (const std::string& path : real_files({"hdf5", "netcdf", "npy", "h5"})) {
-    auto bytes = read_whole(path);
-    if (bytes.size() < 200000) {
-      originals.push_back(std::move(bytes));
-    }
-  }
-  WorkerOptions options;
-  options.program = VARVE_GOOD_WORKER;
-  options.time_limit = std::chrono::milliseconds(3000);
-  RecogniserPool pool(options);
+  const auto originals = originals_of({"hdf5", "netcdf", "npy", "h5"});
+  RecogniserPool pool(impatient());
   std::mt19937_64 random(20240101);
   size_t files = 0, found = 0, refused = 0, died = 0, slow = 0;
   auto end = std::chrono::steady_clock::now() + kTime;
