@@ -192,6 +192,14 @@ class Mount:
         """Sets the bound of the mount's root, or of a path in it."""
         os.setxattr(path or self.root, "user.varve.bound", text.encode())
 
+    def folders(self, *bounds):
+        """Makes a folder of the mount's root for each bound, which it has: "rel1e-3" for "rel:1e-3"."""
+        for bound in bounds:
+            folder = self.root / bound.replace(":", "")
+            folder.mkdir()
+            self.bound(bound, folder)
+            yield folder
+
     def stored(self, path):
         """Bytes stored for one file, as du(1) counts them."""
         return os.stat(path).st_blocks * 512

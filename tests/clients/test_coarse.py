@@ -38,10 +38,7 @@ def same(found, wanted, what):
 
 def scenario_npy(m):
     """Arrays of every type and order, and the trees of the views."""
-    for bound in ("lossless", "rel:1e-3"):
-        folder = m.root / bound.replace(":", "")
-        folder.mkdir()
-        m.bound(bound, folder)
+    for folder in m.folders("lossless", "rel:1e-3"):
         for name, array in npy_samples().items():
             np.save(folder / f"{name}.npy", array)
         np.save(folder / "line.npy", np.arange(100_003, dtype="i4"))
@@ -317,10 +314,7 @@ def write_objects(path):
 
 def scenario_hdf5(m):
     """Everything that an HDF5 file has, thinned or carried over."""
-    for bound in ("lossless", "rel:1e-3"):
-        folder = m.root / bound.replace(":", "")
-        folder.mkdir()
-        m.bound(bound, folder)
+    for folder in m.folders("lossless", "rel:1e-3"):
         write_objects(folder / "objects.h5")
         write_hdf5(folder / "kinds.h5")
         with h5py.File(folder / "old.h5", "w", libver="earliest", userblock_size=512) as file:

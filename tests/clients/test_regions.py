@@ -95,10 +95,7 @@ def npy_samples():
 
 def scenario_npy(m):
     """Every element type and order of .npy; exact, under a bound, and while it is being written."""
-    for bound in ("lossless", "rel:1e-3"):
-        folder = m.root / bound.replace(":", "")
-        folder.mkdir()
-        m.bound(bound, folder)
+    for folder in m.folders("lossless", "rel:1e-3"):
         for name, array in npy_samples().items():
             path = pathlib.Path(folder.name) / f"{name}.npy"
             np.save(m.root / path, array)
@@ -165,10 +162,7 @@ def escaped(name):
 
 def scenario_hdf5(m):
     """Every kind of dataset, as h5py reads it."""
-    for bound in ("lossless", "rel:1e-3"):
-        folder = m.root / bound.replace(":", "")
-        folder.mkdir()
-        m.bound(bound, folder)
+    for folder in m.folders("lossless", "rel:1e-3"):
         path = pathlib.Path(folder.name) / "a.h5"
         names = write_hdf5(m.root / path)
         with h5py.File(m.root / path, "r") as file:

@@ -49,10 +49,7 @@ def multiples(array, k):
 def scenario_levels(m):
     """level/K/: size and metadata of the real file, points of the level as stored, labels never averaged."""
     made = samples()
-    for bound in ("lossless", f"rel:{BOUND}"):
-        folder = m.root / bound.replace(":", "")
-        folder.mkdir()
-        m.bound(bound, folder)
+    for folder in m.folders("lossless", f"rel:{BOUND}"):
         for name, array in made.items():
             np.save(folder / name, array)
     for bound in ("lossless", f"rel{BOUND}"):
