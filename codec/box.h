@@ -30,6 +30,18 @@ inline bool contains(const Box& box, const Box& part) {
   return inside;
 }
 
+/// The next index in C order, with index[i] < counts[i]; false: that was the last, and `index` is all zeros. `counts`
+/// may have more axes than `index`.
+inline bool next_index(Extents& index, const Extents& counts) {
+  for (size_t axis = index.size(); axis-- > 0;) {
+    if (++index[axis] < counts[axis]) {
+      return true;
+    }
+    index[axis] = 0;
+  }
+  return false;
+}
+
 /// Calls visit(offset of the run's first element in `outer`, elements) for the runs of `part` that are contiguous in
 /// the C-order array `outer` (coordinates relative to outer's origin), ascending.
 template <typename Visit>
@@ -51,28 +63,14 @@ void for_each_run(const Box& part, const Extents& outer_origin, const Extents& o
     }
   }
   Extents index(axis, 0);
-  while (true) {
+  do {
     uint64_t offset = 0;
     for (size_t i = 0; i < rank; ++i) {
       const uint64_t at = part.origin[i] - outer_origin[i] + (i < axis ? index[i] : 0);
       offset = offset * outer_shape[i] + at;
     }
     visit(offset, run);
-    size_t i = axis;
-    while (i > 0) {
-      --i;
-      if (++index[i] < part.shape[i]) {
-        break;
-      }
-      index[i] = 0;
-      if (i == 0) {
-        return;
-      }
-    }
-    if (axis == 0) {
-      return;
-    }
-  }
+  } while (next_index(index, part.shape));
 }
 
 }  // namespace varve::codec

@@ -107,20 +107,14 @@ Status for_each_cell(const ArrayRegion& region, const Box& box, const std::funct
     count[i] = (box.origin[i] + box.shape[i] - 1) / step - first[i] + 1;
   }
   Extents index(rank, 0);
-  while (true) {
+  do {
     uint64_t chunk = 0;
     for (size_t i = 0; i < rank; ++i) {
       chunk = chunk * grid[i] + first[i] + index[i];
     }
     VARVE_TRY(visit(chunk));
-    size_t axis = rank;
-    while (axis > 0 && ++index[axis - 1] == count[axis - 1]) {
-      index[--axis] = 0;
-    }
-    if (axis == 0) {
-      return {};
-    }
-  }
+  } while (codec::next_index(index, count));
+  return {};
 }
 
 void for_each_chunk(const ArrayRegion& region, const Box& box, const VisitChunk& visit) {

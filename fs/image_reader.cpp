@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "codec/box.h"
 #include "fs/box_copy.h"
 #include "fs/first_error.h"
 #include "fs/formats/check.h"
@@ -171,16 +172,10 @@ Span span_of(const std::vector<Hit>& found, const std::vector<SliceAxis>& axes, 
 template <typename Visit>
 Status for_each_span(const Extents& counts, size_t axes, const Visit& visit) {
   Extents index(axes, 0);
-  while (true) {
+  do {
     VARVE_TRY(visit(index));
-    size_t axis = axes;
-    while (axis > 0 && ++index[axis - 1] == counts[axis - 1]) {
-      index[--axis] = 0;
-    }
-    if (axis == 0) {
-      return {};
-    }
-  }
+  } while (codec::next_index(index, counts));
+  return {};
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "codec/box.h"
 #include "codec/mapping.h"
 #include "fs/formats/worker.h"
 #include "tools/description.h"
@@ -241,19 +242,14 @@ Result<std::vector<double>> read_points(fs::FileView& file, const fs::ArrayRegio
   }
   RowReader reader(file, array);
   const size_t last = grid.count.size() - 1;
-  codec::Extents index(last + 1);
+  codec::Extents index(last);
   for (uint64_t done = 0; done < total; done += grid.count[last]) {
-    codec::Extents at(last + 1);
-    for (size_t axis = 0; axis <= last; ++axis) {
-      at[axis] = grid.start[axis] + index[axis] * grid.step[axis];
+    codec::Extents at = grid.start;
+    for (size_t axis = 0; axis < last; ++axis) {
+      at[axis] += index[axis] * grid.step[axis];
     }
     VARVE_TRY(reader.row(at, grid.count[last], grid.step[last], values.data() + done));
-    for (size_t axis = last; axis-- > 0;) {
-      if (++index[axis] < grid.count[axis]) {
-        break;
-      }
-      index[axis] = 0;
-    }
+    codec::next_index(index, grid.count);
   }
   return values;
 }
