@@ -94,6 +94,46 @@ Payload payload_of(uint64_t file, uint64_t generation, uint64_t brick, size_t si
   }
 }
 
+/// Holds each file against what its writer was promised, and notes what is there. Adds to `live` the bytes that the
+/// files need in packs, to `generations` the files' generations.
+void check_files(Index& index, const IndexOptions& options, Promises& promises, uint64_t& live, uint64_t& generations) {
+  for (uint64_t file = 0; file < kFiles; ++file) {
+    const auto inode = index.inode(100 + file);
+    ASSERT_OK(inode);
+    const uint64_t generation = inode->has_value() ? (*inode)->size : 0;
+    EXPECT_GE(generation, promises.generation[file]) << "file " << file;
+    if (generation == 0) {
+      continue;
+    }
+    generations += generation;
+    const ObjectId object = (*inode)->object;
+    EXPECT_EQ(*index.layout(object), std::to_string(file) + ":" + std::to_string(generation));
+    const Shape shape = shape_of(file, generation);
+    uint64_t found = 0;
+    EXPECT_OK(index.records(object, [&](const RecordInfo& info) {
+      ++found;
+      live += info.length < options.inline_limit ? 0 : info.length + kPackHeaderSize;
+      if (info.key.region == 1) {
+        const auto back = index.record(object, info.key);
+        EXPECT_OK(back);
+        if (back.ok()) {
+          EXPECT_EQ(*back, payload_of(file, generation, info.key.brick, shape.size));
+        }
+      }
+      return true;
+    }));
+    EXPECT_EQ(found, shape.records + (generation > 1 ? 1 : 0));
+    if (generation > 1) {
+      const auto shared = index.record(object, {2, 0, 0});
+      EXPECT_OK(shared);
+      if (shared.ok()) {
+        EXPECT_EQ(*shared, payload_of(file, generation - 1, 0, shape_of(file, generation - 1).size));
+      }
+    }
+    promises.generation[file] = generation;
+  }
+}
+
 TEST(Crash, KilledWriterLosesNothingThatWasPromised) {
   const TemporaryDirectory directory;
   IndexOptions options;
@@ -119,41 +159,7 @@ TEST(Crash, KilledWriterLosesNothingThatWasPromised) {
     ASSERT_OK(opened);
     Index& index = **opened;
     uint64_t live = 0;
-    for (uint64_t file = 0; file < kFiles; ++file) {
-      const auto inode = index.inode(100 + file);
-      ASSERT_OK(inode);
-      const uint64_t generation = inode->has_value() ? (*inode)->size : 0;
-      EXPECT_GE(generation, promises->generation[file]) << "file " << file;
-      if (generation == 0) {
-        continue;
-      }
-      generations += generation;
-      const ObjectId object = (*inode)->object;
-      EXPECT_EQ(*index.layout(object), std::to_string(file) + ":" + std::to_string(generation));
-      const Shape shape = shape_of(file, generation);
-      uint64_t found = 0;
-      EXPECT_OK(index.records(object, [&](const RecordInfo& info) {
-        ++found;
-        live += info.length < options.inline_limit ? 0 : info.length + kPackHeaderSize;
-        if (info.key.region == 1) {
-          const auto back = index.record(object, info.key);
-          EXPECT_OK(back);
-          if (back.ok()) {
-            EXPECT_EQ(*back, payload_of(file, generation, info.key.brick, shape.size));
-          }
-        }
-        return true;
-      }));
-      EXPECT_EQ(found, shape.records + (generation > 1 ? 1 : 0));
-      if (generation > 1) {
-        const auto shared = index.record(object, {2, 0, 0});
-        EXPECT_OK(shared);
-        if (shared.ok()) {
-          EXPECT_EQ(*shared, payload_of(file, generation - 1, 0, shape_of(file, generation - 1).size));
-        }
-      }
-      promises->generation[file] = generation;
-    }
+    ASSERT_NO_FATAL_FAILURE(check_files(index, options, *promises, live, generations));
     EXPECT_OK(index.collect());
     EXPECT_EQ(index.statistics()->live_pack_bytes, live);
     EXPECT_LE(index.statistics()->pack_bytes, 2 * live + options.pack_limit + 100000);
