@@ -4,7 +4,6 @@
 #include <hdf5.h>
 
 #include <algorithm>
-#include <cstring>
 #include <iterator>
 #include <new>
 
@@ -24,7 +23,7 @@ struct Hdf5OpenFile {
     const void* info = H5Pget_driver_info(access);
     auto* made = info == nullptr ? nullptr : new (std::nothrow) Hdf5OpenFile{};
     if (made != nullptr) {
-      std::memcpy(static_cast<void*>(&made->user), info, sizeof made->user);
+      made->user = *static_cast<User* const*>(info);
       made->user->end = 0;
     }
     return reinterpret_cast<H5FD_t*>(made);
