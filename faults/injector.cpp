@@ -42,7 +42,7 @@ Status Injector::replace(const std::shared_ptr<Armed>& armed) {
     }
     journal_.end(old->injections());
   }
-  const Status begun = armed ? journal_.begin(armed->schedule()) : Status();
+  Status begun = armed ? journal_.begin(armed->schedule()) : Status();
   if (armed && begun.ok()) {  // nothing happens that no journal tells of
     const std::lock_guard lock(mutex_);
     armed_ = armed;

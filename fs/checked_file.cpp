@@ -118,7 +118,7 @@ Status CheckedFile::write(uint64_t offset, std::span<const std::byte> data) {
                  }));
     sums.push_back(sum);
   }
-  const Status written = file_->write(offset, data);
+  Status written = file_->write(offset, data);
   if (!written.ok()) {
     forget(first, last + 1);
     return written;

@@ -86,7 +86,7 @@ void Scrub::walk() {
 Status Scrub::visit_directory(index::InodeNumber number, const std::string& path,
                               std::vector<std::pair<index::InodeNumber, std::string>>& waiting) {
   std::vector<index::Dentry> entries;
-  const Status listed = index_.list(number, 0, [&](const index::Dentry& entry) {
+  Status listed = index_.list(number, 0, [&](const index::Dentry& entry) {
     entries.push_back(entry);
     return !stopping_.load();
   });

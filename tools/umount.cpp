@@ -137,7 +137,7 @@ Result<std::string> mountpoint_of(const std::string& directory) {
   const std::string name = plain.filename().string();
   if (!name.empty() && name != "." && name != "..") {
     VARVE_ASSIGN(const std::string above, absolute_path(plain.has_parent_path() ? plain.parent_path().string() : "."));
-    const std::string path = (above == "/" ? "" : above) + "/" + name;
+    std::string path = (above == "/" ? "" : above) + "/" + name;
     if (fs::mount_at(path).has_value()) {
       return path;
     }
