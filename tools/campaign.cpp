@@ -13,6 +13,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <system_error>
 #include <thread>
 
 #include "tools/mount_point.h"
@@ -42,7 +43,9 @@ std::optional<Golden> earlier_golden(const Campaign& campaign, const std::string
   return golden;
 }
 
-Result<Golden> find_golden(const Campaign& campaign, const std::string& results, CampaignRunner& runner) {
+/// `path`: of the campaign's file, for errors.
+Result<Golden> find_golden(const Campaign& campaign, const std::string& path, const std::string& results,
+                           CampaignRunner& runner) {
   if (auto earlier = earlier_golden(campaign, results)) {
     return *std::move(earlier);
   }
@@ -51,7 +54,11 @@ Result<Golden> find_golden(const Campaign& campaign, const std::string& results,
                                      "give another folder by --results, or remove it",
                                      results)};
   }
-  VARVE_ASSIGN(Golden golden, runner.golden());
+  auto made = runner.golden();
+  if (!made.ok()) {
+    return Error{made.error().code, fmt::format("{}: {}", path, made.error().text)};
+  }
+  Golden golden = *std::move(made);
   const nlohmann::ordered_json facts = {
       {"seconds", golden.seconds}, {"matches", golden.matches}, {"text", campaign.text}};
   std::ofstream(results + "/campaign.json") << facts.dump(2) << "\n";
@@ -220,6 +227,15 @@ class Scratch {
     const char* temporary = std::getenv("TMPDIR");
     const std::string base = !wanted.empty() ? wanted : temporary != nullptr ? temporary : "/tmp";
     path_ = fmt::format("{}/varve-campaign-{}", base, getpid());
+    std::filesystem::create_directories(path_, problem_);
+  }
+  /// It could not be made.
+  Status check() const {
+    return problem_
+               ? Status(Error{problem_.value(), fmt::format("cannot make {} for stores and mounts: {}; give another "
+                                                            "folder by --scratch",
+                                                            path_, problem_.message())})
+               : Status();
   }
   ~Scratch() {
     std::error_code ignored;
@@ -231,6 +247,7 @@ class Scratch {
 
  private:
   std::string path_;
+  std::error_code problem_;
 };
 
 }  // namespace
@@ -250,6 +267,7 @@ Status run_campaign(const CampaignOptions& options) {
     return Error{problem.value(), fmt::format("cannot make {}: {}", results, problem.message())};
   }
   const Scratch scratch(options.scratch);
+  VARVE_TRY(scratch.check());
   interrupted = false;
   struct sigaction action {};
   action.sa_handler = on_interrupt;
@@ -257,7 +275,7 @@ Status run_campaign(const CampaignOptions& options) {
   sigaction(SIGTERM, &action, nullptr);
 
   CampaignRunner runner(campaign, results, scratch.path());
-  VARVE_ASSIGN(const Golden golden, find_golden(campaign, results, runner));
+  VARVE_ASSIGN(const Golden golden, find_golden(campaign, options.path, results, runner));
   if (!options.only.empty()) {
     return run_one(runner, golden, campaign, options, results);
   }

@@ -120,7 +120,8 @@ class CampaignRunner {
   struct Work;
   Status prepare(Work& work);
   Result<uint64_t> profile(Work& work, const CampaignFault& fault);
-  Status check_outputs(const Golden& golden) const;
+  Status check_outputs(const Golden& golden, const Work& work) const;
+  Status check_compare(const Golden& golden, const Work& work, const std::string& output) const;
   static Error nothing_matches(const Work& work, const CampaignFault& fault);
   Status analyse(Work& work);
   Status execute(Work& work, const std::string& schedule, std::chrono::milliseconds limit,

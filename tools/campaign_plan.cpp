@@ -2,9 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <regex>
 #include <sstream>
+#include <system_error>
 
+#include "codec/types.h"
 #include "faults/random.h"
 #include "faults/schedule.h"
 #include "faults/schedule_keys.h"
@@ -111,6 +114,24 @@ Status read_faults(const TableReader& top, Campaign& campaign) {
              : Status();
 }
 
+/// The folder of 'inputs', which must be there. EINVAL.
+Status read_inputs(const TableReader& in, Campaign& campaign) {
+  VARVE_TRY(in.text("inputs", campaign.inputs));
+  if (campaign.inputs.empty()) {
+    return {};
+  }
+  if (campaign.inputs[0] != '/') {
+    campaign.inputs = campaign.folder + "/" + campaign.inputs;
+  }
+  std::error_code problem;
+  if (!std::filesystem::is_directory(campaign.inputs, problem)) {
+    return in.wrong("inputs",
+                    fmt::format("must be a folder, whose files each run starts with: {} is {}", campaign.inputs,
+                                std::filesystem::exists(campaign.inputs, problem) ? "none" : "not there"));
+  }
+  return {};
+}
+
 Status read_top(const TableReader& in, Campaign& campaign) {
   constexpr std::array<std::string_view, 12> kKnown = {"name",  "command",    "analysis", "inputs",
                                                        "bound", "detect",     "output",   "fault",
@@ -119,8 +140,11 @@ Status read_top(const TableReader& in, Campaign& campaign) {
   VARVE_TRY(in.text("name", campaign.name));
   VARVE_TRY(read_words(in, "command", campaign.command));
   VARVE_TRY(read_words(in, "analysis", campaign.analysis));
-  VARVE_TRY(in.text("inputs", campaign.inputs));
+  VARVE_TRY(read_inputs(in, campaign));
   VARVE_TRY(in.text("bound", campaign.bound));
+  if (const auto bound = codec::parse_bound(campaign.bound); !campaign.bound.empty() && !bound.ok()) {
+    return in.wrong("bound", fmt::format("cannot be \"{}\": {}", campaign.bound, bound.error().text));
+  }
   VARVE_TRY(in.text("detect", campaign.detect));
   VARVE_TRY(in.whole("runs", campaign.runs, 1));
   VARVE_TRY(in.whole("seed", campaign.seed, 0));
@@ -159,9 +183,6 @@ Result<Campaign> Campaign::read(const std::string& path) {
   const Status understood = table.ok() ? read_top(TableReader(*table, path), campaign) : Status(table.error());
   if (!understood.ok()) {
     return Error{EINVAL, understood.error().text};
-  }
-  if (!campaign.inputs.empty() && campaign.inputs[0] != '/') {
-    campaign.inputs = campaign.folder + "/" + campaign.inputs;
   }
   fill_in(campaign.command, "{here}", campaign.folder);
   fill_in(campaign.analysis, "{here}", campaign.folder);

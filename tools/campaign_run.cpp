@@ -80,6 +80,16 @@ Status copy_tree(const std::string& from, const std::string& to) {
   return problem ? Status(system_error_of(fmt::format("cannot copy {} to {}", from, to), problem)) : Status();
 }
 
+/// Runs the program that `key` of the campaign's file names.
+Result<Ending> run_word(std::string_view key, const Program& program, std::chrono::milliseconds limit) {
+  auto ended = tools::run(program, limit);
+  return ended.ok()
+             ? std::move(ended)
+             : Error{ended.error().code, fmt::format("'{}': {}; programs are looked for in PATH, or by a path from "
+                                                     "the mount's root or with {{here}}",
+                                                     key, ended.error().text)};
+}
+
 enum class Same : uint8_t { yes, no, unreadable };
 
 Same same_bytes(const std::string& golden, const std::string& found) {
@@ -101,6 +111,19 @@ Same same_bytes(const std::string& golden, const std::string& found) {
     same = same && *got == *wanted && std::equal(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(*got), b.begin());
   }
   return same ? Same::yes : Same::no;
+}
+
+/// By the rule's program. `folder`: where it runs; what it prints goes into "compare" there.
+/// An error: it cannot be started.
+Result<Same> compare(const OutputRule& rule, const std::string& golden, const std::string& found,
+                     const std::string& folder) {
+  Program program{rule.compare, folder, folder + "/compare", folder + "/compare"};
+  for (std::string& word : program.words) {
+    word = word == "{golden}" ? golden : word == "{found}" ? found : word;
+  }
+  VARVE_ASSIGN(const Ending ended, tools::run(program, 10min));
+  const bool clear = !ended.timed_out && ended.signal == 0 && ended.status < 2;
+  return !clear ? Same::unreadable : ended.status == 0 ? Same::yes : Same::no;
 }
 
 }  // namespace
@@ -254,7 +277,7 @@ Result<uint64_t> CampaignRunner::profile(Work& work, const CampaignFault& fault)
                          ? std::chrono::milliseconds(static_cast<int64_t>(1e3 * campaign_.time_limit))
                          : std::chrono::milliseconds(24h);
   const Program program{campaign_.command, work.root, work.folder + "/stdout", work.folder + "/stderr"};
-  VARVE_ASSIGN(const Ending ending, tools::run(program, limit));
+  VARVE_ASSIGN(const Ending ending, run_word("command", program, limit));
   if (ending.timed_out || ending.signal != 0 || ending.status != 0) {
     return Error{EINVAL,
                  fmt::format("without any fault the program ended with status {}, signal {}{}: {}", ending.status,
@@ -295,14 +318,36 @@ Status CampaignRunner::analyse(Work& work) {
     return {};
   }
   const Program analysis{campaign_.analysis, work.root, work.folder + "/analysis", work.folder + "/analysis.errors"};
-  VARVE_ASSIGN(const Ending after, tools::run(analysis, std::chrono::milliseconds(1h)));
+  VARVE_ASSIGN(const Ending after, run_word("analysis", analysis, std::chrono::milliseconds(1h)));
   std::ofstream(work.folder + "/analysis", std::ios::app)
       << fmt::format("(exit status {}, signal {})\n", after.status, after.signal);
   return {};
 }
 
+/// A program that finds the golden run unlike itself would call every run silent or detected. EINVAL.
+Status CampaignRunner::check_compare(const Golden& golden, const Work& work, const std::string& output) const {
+  const OutputRule* rule = campaign_.rule_for(output);
+  if (rule == nullptr || rule->ignore || rule->compare.empty()) {
+    return {};
+  }
+  const bool printed = output == "stdout" || output == "analysis";
+  const std::string path = golden.folder + (printed ? "/" : "/files/") + output;
+  const auto same = compare(*rule, path, path, work.folder);
+  if (same.ok() && *same == Same::yes) {
+    return {};
+  }
+  return Error{EINVAL,
+               fmt::format("[[output]] \"{}\": 'compare' does not find {} of the golden run equal to itself: {}. "
+                           "It must end with 0 for outputs that are the same, with 1 for others",
+                           rule->path, output,
+                           same.ok() ? fmt::format("its exit status is {}; it printed: {}",
+                                                   *same == Same::no ? "1" : "neither 0 nor 1",
+                                                   last_line(text_of(work.folder + "/compare")))
+                                     : same.error().text)};
+}
+
 /// There is something to compare, and each [[output]] is a part of it: else all runs would be benign. EINVAL.
-Status CampaignRunner::check_outputs(const Golden& golden) const {
+Status CampaignRunner::check_outputs(const Golden& golden, const Work& work) const {
   VARVE_ASSIGN(std::vector<std::string> outputs, files_in(golden.folder + "/files"));
   const std::string left = outputs.empty() ? "no file" : fmt::format("{}", fmt::join(outputs, ", "));
   if (outputs.empty() && campaign_.outputs.empty()) {
@@ -319,6 +364,9 @@ Status CampaignRunner::check_outputs(const Golden& golden) const {
       return Error{EINVAL, fmt::format("[[output]] \"{}\": the run without faults left nothing of that name, but {}{}",
                                        rule.path, left, campaign_.analysis.empty() ? "" : ", and the analysis")};
     }
+  }
+  for (const std::string& output : outputs) {
+    VARVE_TRY(check_compare(golden, work, output));
   }
   return {};
 }
@@ -346,7 +394,7 @@ Result<Golden> CampaignRunner::golden() {
     for (const std::string name : {"stdout", "analysis"}) {
       files::copy_file(work.folder + "/" + name, golden.folder + "/" + name, ignored);
     }
-    VARVE_TRY(check_outputs(golden));
+    VARVE_TRY(check_outputs(golden, work));
   }
   return golden;
 }
@@ -421,13 +469,8 @@ std::optional<Outcome> CampaignRunner::judge_output(const Golden& golden, Work& 
   }
   Same same = same_bytes(wanted, found);
   if (same == Same::no && rule != nullptr && !rule->compare.empty()) {
-    Program program{rule->compare, work.folder, work.folder + "/compare", work.folder + "/compare"};
-    for (std::string& word : program.words) {
-      word = word == "{golden}" ? wanted : word == "{found}" ? found : word;
-    }
-    const auto ended = tools::run(program, 10min);
-    const bool clear = ended.ok() && !ended->timed_out && ended->signal == 0 && ended->status < 2;
-    same = !clear ? Same::unreadable : ended->status == 0 ? Same::yes : Same::no;
+    const auto judged = compare(*rule, wanted, found, work.folder);
+    same = judged.ok() ? *judged : Same::unreadable;
   }
   if (same == Same::yes) {
     return std::nullopt;

@@ -113,8 +113,9 @@ Status arm(const std::string& directory, const std::string& file) {
   if (schedule.seed_given) {
     return tell(directory, "arm", text);
   }
+  VARVE_TRY(tell(directory, "arm", fmt::format("seed = {}\n{}", schedule.seed, text)));
   fmt::print("seed = {}\n", schedule.seed);  // so that the run can be repeated
-  return tell(directory, "arm", fmt::format("seed = {}\n{}", schedule.seed, text));
+  return {};
 }
 
 Status show(const std::string& directory, const std::string& file) {

@@ -1,15 +1,46 @@
 // The program `varve`: a subcommand a file, joined here.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
+#include <string>
 #include <string_view>
+#include <vector>
 
+#include "faults/words.h"
 #include "tools/commands.h"
 
 namespace varve::tools {
 namespace {
+
+/// What is wrong with the words after `varve`, of which command, and where its options are told.
+void print_usage_error(const CLI::App& app, const CLI::ParseError& problem) {
+  const CLI::App* command = &app;
+  std::string name = app.get_name();
+  while (!command->get_subcommands().empty()) {
+    command = command->get_subcommands().front();
+    name += " " + command->get_name();
+  }
+  std::vector<std::string_view> known;
+  std::vector<std::string> shown;
+  for (const CLI::App* one : command->get_subcommands([](const CLI::App*) { return true; })) {
+    if (!one->get_group().empty()) {  // else it is not for people
+      known.emplace_back(one->get_name());
+      shown.push_back(one->get_name());
+    }
+  }
+  std::string what = problem.what();
+  if (!shown.empty() && dynamic_cast<const CLI::RequiredError*>(&problem) != nullptr) {
+    const std::vector<std::string> rest = command->remaining();
+    const std::string_view near = rest.empty() ? "" : faults::nearest(rest.front(), known);
+    what = fmt::format("{}{}: give one of {}",
+                       rest.empty() ? "a command is missing" : fmt::format("no command \"{}\"", rest.front()),
+                       near.empty() ? "" : fmt::format(" (did you mean \"{}\"?)", near), fmt::join(shown, ", "));
+  }
+  fmt::print(stderr, "{}: {}\nRun {} --help for more information.\n", name, what, name);
+}
 
 int run(int argc, char** argv) {
   CLI::App app(
@@ -40,7 +71,11 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& problem) {
-    return app.exit(problem) == 0 ? kDone : kFailed;
+    if (problem.get_exit_code() == 0) {  // help, or the version
+      return app.exit(problem) == 0 ? kDone : kFailed;
+    }
+    print_usage_error(app, problem);
+    return kFailed;
   }
   return status;
 }

@@ -196,5 +196,31 @@ def scenario_no_match(m):
         check(word in done.stderr and str(path) in done.stderr, done.stderr.strip())
 
 
+def scenario_mistakes(m):
+    """A mistake in a campaign's file is an error before any run, with the file, the line or the key, and what to write."""
+    path = m.plain / "c.toml"
+    base = 'command = ["sh", "-c", "echo 1 > a.txt"]\nruns = 2\n'
+    fault = '\n[[fault]]\nmodel = "bit_flip"\npath = "a.txt"\n'
+    compare = '[[output]]\npath = "*.txt"\ncompare = '
+    cases = (('bound = "rel"', "line 3: 'bound' cannot be \"rel\""), ('inputs = "none"', "line 3: 'inputs' must be a folder"),
+             ('inputs = "c.toml"', "line 3: 'inputs' must be a folder"), ('analysis = ["no-such-program"]', "'analysis': cannot start"),
+             (compare + '["no-such-program", "{golden}", "{found}"]', "cannot start no-such-program"),
+             (compare + '["false"]', "'compare' does not find a.txt of the golden run equal to itself: its exit status is 1"),
+             (compare + '["sh", "-c", "echo no option -z; exit 2"]', "neither 0 nor 1; it printed: no option -z"))
+    for line, word in cases:
+        path.write_text(base + line + fault)
+        done = run(mounted.BINARY, "faults", "campaign", path, status=2)
+        check(word in done.stderr and done.stderr.startswith(f"varve: {path}"), done.stderr.strip())
+        equal((m.plain / "c.results" / "runs.csv").exists(), False, "nothing is run")
+    path.write_text(base.replace('"sh"', '"no-such-program"') + fault)
+    done = run(mounted.BINARY, "faults", "campaign", path, status=2)
+    check("'command': cannot start no-such-program" in done.stderr, done.stderr.strip())
+    path.write_text(base + compare + '["cmp", "{golden}", "{found}"]' + fault)
+    done = run(mounted.BINARY, "faults", "campaign", path, "--scratch", path, status=2)
+    check("--scratch" in done.stderr and str(path) in done.stderr, done.stderr.strip())
+    run(mounted.BINARY, "faults", "campaign", path)
+    equal([row["outcome"] for row in rows(m.plain / "c.results").values()], ["silent"] * 2, "a comparator that tells them apart")
+
+
 if __name__ == "__main__":
     mounted.main(mounted.scenarios(globals()))

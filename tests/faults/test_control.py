@@ -119,6 +119,10 @@ def scenario_refusals(m):
     for word in ("", "a b"):
         done = run(mounted.BINARY, "faults", "mark", m.root, word, status=2)
         check("one word" in done.stderr, done.stderr.strip())
+    done = run(mounted.BINARY, "faults", "amr", m.root, status=2)
+    check("varve faults: no command \"amr\" (did you mean \"arm\"?): give one of arm, disarm" in done.stderr, done.stderr.strip())
+    done = run(mounted.BINARY, "faults", "arm", status=2)
+    check(done.stderr.startswith("varve faults arm: DIR is required\n"), done.stderr.strip())
     with open(folder / "arm", "w", buffering=1) as file:
         for line in ("seed = 1", "[[fault]]", 'model = "dropped_write"', "nth = [", "1]", 'path = "x"'):
             print(line, file=file)

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Which bytes of HDF5 metadata matter: flips a bit of every byte of a file's metadata, one at a time, and reads the file.
 
-    hdf5_map.py VARVE HALOS RESULTS     paths of the two programs; RESULTS: a folder for hdf5-map.csv and hdf5-map.md
+    hdf5_map.py VARVE HALOS RESULTS     paths of the two programs; RESULTS: a folder for hdf5-map.csv. Prints the table by structure
 
 Each byte's flip is made by the fault layer when the file is closed; `halos find` reads it then. Benign: the same halos;
 detected: an exit status; silent: other halos; crash: a signal; hang: over 10 s.
@@ -70,10 +70,9 @@ def main():
     for _, structure, _, outcome in rows:
         table[structure][outcome] += 1
         table["all"][outcome] += 1
-    with open(results / "hdf5-map.md", "w") as file:
-        print("| structure | bytes |", " | ".join(OUTCOMES), "|\n|" + " --- |" * 7, file=file)
-        for structure, counts in sorted(table.items(), key=lambda item: (item[0] == "all", item[0])):
-            print(f"| {structure} | {sum(counts.values())} |", " | ".join(str(counts[one]) for one in OUTCOMES), "|", file=file)
+    print("| structure | bytes |", " | ".join(OUTCOMES), "|\n|" + " --- |" * 7)
+    for structure, counts in sorted(table.items(), key=lambda item: (item[0] == "all", item[0])):
+        print(f"| {structure} | {sum(counts.values())} |", " | ".join(str(counts[one]) for one in OUTCOMES), "|")
 
 
 if __name__ == "__main__":
