@@ -65,6 +65,21 @@ Result<Attributes> Core::get_attributes(const Caller&, InodeNumber inode) {
   return attributes_of(*node);
 }
 
+/// ESTALE once the inode is erased: nothing may write its row again. The lock is held.
+Status Core::check_exists(const Node& node) {
+  return node.inode.links == 0 && node.handles == 0 ? Status(Error{ESTALE, "the file was removed"}) : Status();
+}
+
+/// Commits what the batch says of the node's attributes, with its new ctime. The lock is held exclusively.
+Status Core::commit_change(Node& node, index::Batch batch) {
+  NodeRollback before({&node});
+  node.inode.changed = now();
+  put_inode(batch, node);
+  VARVE_TRY(commit(std::move(batch)));
+  before.keep_changes();
+  return {};
+}
+
 /// The lock is held exclusively.
 Status Core::apply_change(const NodePointer& node, const AttributeChange& change) {
   if (change.size) {
@@ -76,6 +91,7 @@ Status Core::apply_change(const NodePointer& node, const AttributeChange& change
       queue_seal(node);
     }
   }
+  NodeRollback before({node.get()});
   index::Inode& inode = node->inode;
   const Time time = now();
   if (change.mode) {
@@ -97,6 +113,7 @@ Status Core::apply_change(const NodePointer& node, const AttributeChange& change
   index::Batch batch;
   put_inode(batch, *node);
   VARVE_TRY(commit(std::move(batch)));
+  before.keep_changes();
   // What is staged has a size of its own; the next start takes that one.
   node->inode_changed = node->staging != nullptr;
   return {};
@@ -116,9 +133,7 @@ Result<Attributes> Core::set_attributes(const Caller&, InodeNumber inode, const 
   if (change.size && node->writers == 0) {
     wait_for_seal(node, lock);
   }
-  if (node->inode.links == 0 && node->handles == 0) {
-    return Error{ESTALE, "the file was removed"};
-  }
+  VARVE_TRY(check_exists(*node));
   VARVE_TRY(apply_change(node, change));
   return attributes_of(*node);
 }
@@ -224,8 +239,9 @@ Status Core::set_bound(Node& node, std::string_view text) {
     VARVE_ASSIGN(const std::optional<std::string> policy, new_file_policy(inode.parent, name, *bound));
     batch.put_xattr(node.number, kPolicy, policy.value_or(FilePolicy().serialise()));
   }
-  VARVE_TRY(commit(std::move(batch)));
   const NodeLock lock(node.mutex);
+  VARVE_TRY(check_exists(node));
+  VARVE_TRY(commit(std::move(batch)));
   node.bound_text = codec::to_string(*bound);
   return {};
 }
@@ -265,11 +281,10 @@ Status Core::set_xattr(const Caller&, InodeNumber inode, std::string_view name, 
     return set_bound(*node, value);
   }
   const NodeLock lock(node->mutex);
-  node->inode.changed = now();
+  VARVE_TRY(check_exists(*node));
   index::Batch batch;
   batch.put_xattr(inode, name, value);
-  put_inode(batch, *node);
-  return commit(std::move(batch));
+  return commit_change(*node, std::move(batch));
 }
 
 /// user.varve.*: `bound` as set or inherited, `ratio`, `state`, `stored`. Waits for a seal under way.
@@ -367,10 +382,9 @@ Status Core::remove_xattr(const Caller&, InodeNumber inode, std::string_view nam
     batch.put_xattr(inode, kPolicy, policy.value_or(FilePolicy().serialise()));
   }
   const NodeLock lock(node->mutex);
-  node->inode.changed = now();
-  put_inode(batch, *node);
+  VARVE_TRY(check_exists(*node));
   node->bound_text.reset();
-  return commit(std::move(batch));
+  return commit_change(*node, std::move(batch));
 }
 
 }  // namespace varve::fs

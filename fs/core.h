@@ -105,8 +105,6 @@ class Core final : public FileSystem {
   Status shut_down() override;
 
  private:
-  using NodeLock = std::unique_lock<std::shared_mutex>;
-
   // core.cpp
   Status recover();
   Status recover_staging(InodeNumber number, std::string_view note);
@@ -123,9 +121,11 @@ class Core final : public FileSystem {
   Result<NodePointer> add_entry(const Caller& caller, InodeNumber parent, std::string_view name, index::Inode inode);
   void put_entry(index::Batch& batch, Node& parent, std::string_view name, const index::Inode& child);
   void drop_entry(index::Batch& batch, Node& parent, const index::Dentry& entry);
-  /// One link less. The node's lock is held.
+  /// One link less; link_dropped() after the commit. The node's lock is held.
   void drop_link(index::Batch& batch, Node& node);
-  void erase_content(index::Batch& batch, Node& node);
+  void link_dropped(Node& node);
+  void erase_content(index::Batch& batch, const Node& node);
+  void content_erased(Node& node);
   Status check_replaceable(const Node& node, const Node& replaced);
   Status exchange(Node& from, const index::Dentry& source, Node& to, const index::Dentry& target);
   Status move_entry(Node& from, const index::Dentry& source, Node& to, std::string_view new_name,
@@ -166,6 +166,8 @@ class Core final : public FileSystem {
 
   // attributes.cpp
   Attributes attributes_of(Node& node);
+  static Status check_exists(const Node& node);
+  Status commit_change(Node& node, index::Batch batch);
   Status apply_change(const NodePointer& node, const AttributeChange& change);
   Result<std::optional<codec::Bound>> inherited_bound(InodeNumber directory);
   Result<FilePolicy> policy_of(InodeNumber number);

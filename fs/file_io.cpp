@@ -136,9 +136,7 @@ Result<OpenFile> Core::open_node(const NodePointer& node, std::unique_ptr<Handle
     return Error{EISDIR, "a directory"};
   }
   wait_for_seal(node, lock);
-  if (node->inode.links == 0 && node->handles == 0) {
-    return Error{ESTALE, "the file was removed"};
-  }
+  VARVE_TRY(check_exists(*node));
   VARVE_TRY(open_sealed(*node));
   if (handle->exact_only) {
     VARVE_TRY(check_exact(*node));
@@ -264,7 +262,9 @@ void Core::release(uint64_t handle) {
     index::Batch batch;
     erase_content(batch, *node);
     batch.erase_note(fmt::format("orphan/{:016x}", node->number));
-    static_cast<void>(commit(std::move(batch)));  // else the next start finds the note and repeats it
+    if (commit(std::move(batch)).ok()) {  // else the next start finds the note and repeats it
+      content_erased(*node);
+    }
   } else if (node->writers == 0) {
     if (node->staging && node->inode.links > 0) {
       queue_seal(node);
@@ -459,9 +459,7 @@ Result<size_t> Core::copy_range(const Caller& caller, uint64_t from_handle, uint
     return Error{EXDEV, "virtual files are copied by reading and writing"};
   }
   if (from.node != to.node && from.finest == 0 && !from.image && from_offset == 0 && to_offset == 0) {
-    const bool ascending = from.node->number < to.node->number;
-    const NodeLock first(ascending ? from.node->mutex : to.node->mutex);
-    const NodeLock second(ascending ? to.node->mutex : from.node->mutex);
+    const auto locks = lock_both(*from.node, *to.node);
     const uint64_t size = from.node->inode.size;
     if (length >= size && share_content(*from.node, *to.node)) {
       return size;

@@ -160,6 +160,7 @@ Result<NodePointer> Core::add_entry(const Caller& caller, InodeNumber parent, st
   inode.links = is_directory(inode) ? 2 : 1;
   inode.parent = parent;
   inode.accessed = inode.modified = inode.changed = inode.created = now();
+  NodeRollback before({directory.get()});
   index::Batch batch;
   batch.put_inode(inode);
   if (policy) {
@@ -167,6 +168,7 @@ Result<NodePointer> Core::add_entry(const Caller& caller, InodeNumber parent, st
   }
   put_entry(batch, *directory, name, inode);
   VARVE_TRY(commit(std::move(batch)));
+  before.keep_changes();
   const NodePointer node = nodes_.add(std::move(inode));
   node->name = name;
   return node;
@@ -237,32 +239,38 @@ Result<Entry> Core::link(const Caller&, InodeNumber inode, InodeNumber new_paren
     if (directory->inode.links == 0) {
       return Error{ENOENT, "the directory was removed"};
     }
+    NodeRollback before({node.get(), directory.get()});
     ++node->inode.links;
     node->inode.changed = now();
     index::Batch batch;
     put_inode(batch, *node);
     put_entry(batch, *directory, new_name, node->inode);
     VARVE_TRY(commit(std::move(batch)));
+    before.keep_changes();
     node->inode_changed = false;
   }
   return entry_of(node);
 }
 
-/// Content, staging and inode go.
-void Core::erase_content(index::Batch& batch, Node& node) {
+/// Puts in the batch that the inode and its content go. The node is as it was until content_erased().
+void Core::erase_content(index::Batch& batch, const Node& node) {
   batch.erase_inode(node.number);
   if (node.inode.object != 0) {
     batch.release(node.inode.object);
-    node.inode.object = 0;
   }
+  if (node.staging_noted) {
+    batch.erase_note(fmt::format("staging/{:016x}", node.number));
+  }
+}
+
+/// After the commit: until then a crash must find the staged data, for the file may still have its name.
+void Core::content_erased(Node& node) {
+  node.inode.object = 0;
   if (node.staging) {
     node.staging->discard();
     node.staging.reset();
   }
-  if (node.staging_noted) {
-    batch.erase_note(fmt::format("staging/{:016x}", node.number));
-    node.staging_noted = false;
-  }
+  node.staging_noted = false;
   node.inode_changed = false;
   ++node.version;
 }
@@ -270,15 +278,20 @@ void Core::erase_content(index::Batch& batch, Node& node) {
 void Core::drop_link(index::Batch& batch, Node& node) {
   node.inode.changed = now();
   node.inode.links = is_directory(node.inode) ? 0 : node.inode.links - 1;
-  if (node.inode.links > 0) {
-    put_inode(batch, node);
-    node.inode_changed = false;
-  } else if (node.handles > 0) {
-    put_inode(batch, node);
-    batch.put_note(fmt::format("orphan/{:016x}", node.number), "");
-    node.inode_changed = false;
-  } else {
+  if (node.inode.links == 0 && node.handles == 0) {
     erase_content(batch, node);
+    return;
+  }
+  put_inode(batch, node);
+  if (node.inode.links == 0) {
+    batch.put_note(fmt::format("orphan/{:016x}", node.number), "");
+  }
+}
+
+void Core::link_dropped(Node& node) {
+  node.inode_changed = false;
+  if (node.inode.links == 0 && node.handles == 0) {
+    content_erased(node);
   }
 }
 
@@ -296,10 +309,14 @@ Status Core::unlink(const Caller&, InodeNumber parent, std::string_view name) {
   VARVE_ASSIGN(const NodePointer node, nodes_.get(entry.inode));
   const NodeLock directory_lock(directory->mutex);
   const NodeLock lock(node->mutex);
+  NodeRollback before({directory.get(), node.get()});
   index::Batch batch;
   drop_entry(batch, *directory, entry);
   drop_link(batch, *node);
-  return commit(std::move(batch));
+  VARVE_TRY(commit(std::move(batch)));
+  before.keep_changes();
+  link_dropped(*node);
+  return {};
 }
 
 Status Core::remove_directory(const Caller&, InodeNumber parent, std::string_view name) {
@@ -319,10 +336,14 @@ Status Core::remove_directory(const Caller&, InodeNumber parent, std::string_vie
   if (node->inode.size > 0) {
     return Error{ENOTEMPTY, fmt::format("{} is not empty", name)};
   }
+  NodeRollback before({directory.get(), node.get()});
   index::Batch batch;
   drop_entry(batch, *directory, entry);
   drop_link(batch, *node);
-  return commit(std::move(batch));
+  VARVE_TRY(commit(std::move(batch)));
+  before.keep_changes();
+  link_dropped(*node);
+  return {};
 }
 
 Status Core::refuse_descendant(InodeNumber moved, InodeNumber directory) {
@@ -354,48 +375,55 @@ Status Core::check_replaceable(const Node& node, const Node& replaced) {
 Status Core::exchange(Node& from, const index::Dentry& source, Node& to, const index::Dentry& target) {
   VARVE_ASSIGN(const NodePointer first, nodes_.get(source.inode));
   VARVE_ASSIGN(const NodePointer second, nodes_.get(target.inode));
+  const auto locks = lock_both(*first, *second);
+  NodeRollback before({&from, &to, first.get(), second.get()});
   index::Batch batch;
   const auto relocate = [&](Node& node, Node& directory, const index::Dentry& was) {
-    const NodeLock lock(node.mutex);
     node.inode.changed = now();
     node.inode.parent = directory.number;
     node.name = was.name;
     put_inode(batch, node);
-    node.inode_changed = false;
     put_entry(batch, directory, was.name, node.inode);
   };
   drop_entry(batch, from, source);
   drop_entry(batch, to, target);
   relocate(*first, to, target);
   relocate(*second, from, source);
-  return commit(std::move(batch));
+  VARVE_TRY(commit(std::move(batch)));
+  before.keep_changes();
+  first->inode_changed = second->inode_changed = false;
+  return {};
 }
 
 Status Core::move_entry(Node& from, const index::Dentry& source, Node& to, std::string_view new_name,
                         const NodePointer& moved, const std::optional<index::Dentry>& replaced) {
-  index::Batch batch;
   NodePointer victim;
-  NodeLock victim_lock;
   if (replaced) {
     VARVE_ASSIGN(victim, nodes_.get(replaced->inode));
-    victim_lock = NodeLock(victim->mutex);
+  }
+  const auto locks = lock_both(*moved, victim ? *victim : *moved);
+  NodeRollback before({&from, &to, moved.get(), victim ? victim.get() : moved.get()});
+  index::Batch batch;
+  if (victim) {
     VARVE_TRY(check_replaceable(*moved, *victim));
     drop_entry(batch, to, *replaced);
   }
   drop_entry(batch, from, source);
-  {
-    const NodeLock lock(moved->mutex);
-    moved->inode.changed = now();
-    moved->inode.parent = to.number;
-    moved->name = new_name;
-    put_inode(batch, *moved);
-    moved->inode_changed = false;
-    put_entry(batch, to, new_name, moved->inode);
-  }
+  moved->inode.changed = now();
+  moved->inode.parent = to.number;
+  moved->name = new_name;
+  put_inode(batch, *moved);
+  put_entry(batch, to, new_name, moved->inode);
   if (victim) {
     drop_link(batch, *victim);
   }
-  return commit(std::move(batch));
+  VARVE_TRY(commit(std::move(batch)));
+  before.keep_changes();
+  moved->inode_changed = false;
+  if (victim) {
+    link_dropped(*victim);
+  }
+  return {};
 }
 
 Status Core::rename(const Caller&, InodeNumber parent, std::string_view name, InodeNumber new_parent,

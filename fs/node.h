@@ -3,10 +3,14 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <initializer_list>
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
+#include <string>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "fs/reader.h"
 #include "fs/staging.h"
@@ -51,6 +55,46 @@ struct Node {
 };
 
 using NodePointer = std::shared_ptr<Node>;
+
+using NodeLock = std::unique_lock<std::shared_mutex>;
+
+/// Locks two nodes, which may be the same one, in the order of locks.
+inline std::pair<NodeLock, NodeLock> lock_both(Node& one, Node& other) {
+  Node& first = one.number < other.number ? one : other;
+  Node& second = &first == &one ? other : one;
+  NodeLock first_lock(first.mutex);
+  return {std::move(first_lock), &first == &second ? NodeLock() : NodeLock(second.mutex)};
+}
+
+/// Puts the inodes of nodes back as they were, unless keep_changes() is called: what a batch says is true in memory
+/// once it is committed, not before. Their locks are held as long as this exists.
+class NodeRollback {
+ public:
+  explicit NodeRollback(std::initializer_list<Node*> nodes) {
+    for (Node* const node : nodes) {
+      saved_.push_back({node, node->inode, node->inode_changed, node->name});
+    }
+  }
+  ~NodeRollback() {
+    for (Saved& saved : saved_) {
+      saved.node->inode = std::move(saved.inode);
+      saved.node->inode_changed = saved.inode_changed;
+      saved.node->name = std::move(saved.name);
+    }
+  }
+  NodeRollback(const NodeRollback&) = delete;
+  NodeRollback& operator=(const NodeRollback&) = delete;
+  void keep_changes() { saved_.clear(); }
+
+ private:
+  struct Saved {
+    Node* node;
+    index::Inode inode;
+    bool inode_changed;
+    std::string name;
+  };
+  std::vector<Saved> saved_;
+};
 
 /// A copy of the node's inode as it is now. The lock must not be held.
 inline index::Inode inode_of(Node& node) {
