@@ -294,6 +294,10 @@ Status Store::records(ObjectId object, const std::function<bool(const RecordInfo
 
 Status Store::sync() {
   VARVE_TRY(writable());
+  {
+    const std::lock_guard lock(commit_mutex_);
+    VARVE_TRY(ready_to_write());
+  }
   return tree_->sync();
 }
 

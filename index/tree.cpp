@@ -319,13 +319,14 @@ Error Tree::note_failure(const rocksdb::Status& status, std::string_view what) {
   return error;
 }
 
+/// After a failed write the database's log must be left alone until recover(): Debian's RocksDB asserts that.
+Status Tree::check_usable() {
+  const std::lock_guard lock(mutex_);
+  return failure_ ? Status(*failure_) : Status();
+}
+
 Status Tree::write(rocksdb::WriteBatch& batch) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (failure_) {
-      return *failure_;
-    }
-  }
+  VARVE_TRY(check_usable());
   const Guard guard(*this);
   const rocksdb::Status status = database_->Write(rocksdb::WriteOptions(), &batch);
   if (!status.ok()) {
@@ -338,6 +339,7 @@ Status Tree::write(rocksdb::WriteBatch& batch) {
 Status Tree::sync() {
   const uint64_t stamp = syncs_.stamp();
   return syncs_.sync(stamp, [this]() -> Status {
+    VARVE_TRY(check_usable());
     const Guard guard(*this);
     if (!database_) {
       return Error{EIO, fmt::format("the index database {} is closed after a failure", options_.path)};
@@ -391,6 +393,7 @@ Result<bool> Tree::recover() {
 }
 
 Status Tree::flush() {
+  VARVE_TRY(check_usable());
   const Guard guard(*this);
   if (!database_) {
     return {};

@@ -87,6 +87,7 @@ class Tree {
   Status keep_log(uint64_t sequence);
   void close_database();
   Error note_failure(const rocksdb::Status& status, std::string_view what);
+  Status check_usable();
   rocksdb::ColumnFamilyHandle* handle(Family family) const { return handles_[static_cast<size_t>(family)]; }
 
   TreeOptions options_;

@@ -35,7 +35,7 @@ class CoreTest : public testing::Test {
     FileSystemOptions options;
     options.workers = 2;
     options.recogniser.program = VARVE_TEST_WORKER;
-    auto index = index::Index::open(directory_ + "/store", {});
+    auto index = index::Index::open(directory_ + "/store", index_options_);
     ASSERT_TRUE(index.ok()) << index.error().text;
     auto created = FileSystem::create(*std::move(index), options);
     ASSERT_TRUE(created.ok()) << created.error().text;
@@ -105,6 +105,7 @@ class CoreTest : public testing::Test {
   }
 
   std::string directory_;
+  index::IndexOptions index_options_;  ///< of the next start()
   std::unique_ptr<FileSystem> files_;
 };
 
