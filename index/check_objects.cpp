@@ -196,7 +196,6 @@ Status ObjectCheck::open_packs() {
   state_.counts.pack_bytes = 0;
   for (const auto& [number, facts] : files_) {
     state_.counts.pack_bytes += facts.size;
-    highest_pack_ = std::max<uint64_t>(highest_pack_, number);
   }
   return {};
 }

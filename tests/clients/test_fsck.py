@@ -1,5 +1,8 @@
 #!/usr/bin/python3
-"""varve fsck on the stores of real mounts: what programs and kills leave is clean, what is damaged by hand is found."""
+"""varve fsck on the stores of real mounts: what programs and kills leave is clean, what is damaged by hand is found.
+
+VARVE_FSCK_KILLS and VARVE_FSCK_SEED choose the kills of scenario killed; VARVE_FSCK_KEEP names a folder that gets the
+store that a check has failed on."""
 
 import hashlib
 import json
@@ -20,6 +23,8 @@ from test_hdf5 import smooth
 def fsck(m, *options, status=0):
     done = run(mounted.BINARY, "fsck", *options, m.store, status=None, timeout=300)
     if done.returncode != status:
+        if keep := os.environ.get("VARVE_FSCK_KEEP"):
+            shutil.copytree(m.store, pathlib.Path(keep) / f"store-{time.time_ns()}")
         raise mounted.Failure(f"fsck {' '.join(options)} ended with {done.returncode}, not {status}:\n{done.stdout}{done.stderr}")
     return done.stdout
 

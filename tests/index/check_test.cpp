@@ -355,6 +355,14 @@ TEST_F(CheckTest, CountersInUse) {
   EXPECT_GT(index_->new_cookie(), 7U);
 }
 
+TEST_F(CheckTest, APackThatNoCommitHasNumbered) {
+  std::ofstream(directory_.store() + "/packs/00000009.pack") << "begun, and then the daemon was killed";
+  EXPECT_TRUE(check(false).empty()) << text(check(false));
+  open();
+  const ObjectId object = publish({{{1, 0, 0}, bytes_of(1, 5000)}});
+  EXPECT_EQ(*index_->record(object, {1, 0, 0}), bytes_of(1, 5000));
+}
+
 TEST_F(CheckTest, HoldersOfAnObject) {
   set(Family::object, object_key(ObjectTag::published, first_), count_value(5));
   expect_restored("object", in_object(first_, "/a/file"));
