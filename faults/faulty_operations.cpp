@@ -36,6 +36,7 @@ class HandleMedium final : public Medium {
     const auto changed = files_.set_attributes(caller_, inode_, change, handle_);
     return changed.ok() ? Status() : Status(changed.error());
   }
+  Status sync() override { return files_.fsync(caller_, handle_, false); }
 
  private:
   fs::FileSystem& files_;

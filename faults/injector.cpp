@@ -215,6 +215,11 @@ void Injector::after(Turn& turn) {
     }
   }
   if (turn.effect().ending == Ending::crash_after) {
+    if (turn.verdict.model == Model::torn_write && turn.medium != nullptr) {  // its parts that persist are on the disk
+      if (const Status synced = turn.medium->sync(); !synced.ok()) {
+        fs::log_line(fs::LogLevel::error, fmt::format("fault \"{}\": {}", turn.verdict.rule, synced.error().text));
+      }
+    }
     die();
   }
   if (turn.effect().ending == Ending::kill_caller_after && turn.call.pid > 1) {

@@ -23,6 +23,8 @@ class Medium {
   virtual Status write(uint64_t offset, std::span<const std::byte> data) = 0;
   virtual Result<uint64_t> size() = 0;
   virtual Status truncate(uint64_t size) = 0;
+  /// What was written survives the daemon's death. At the device seam it does so by itself.
+  virtual Status sync() { return {}; }
   /// A file that is written from front to back: its writer counts on every byte taking its place.
   virtual bool only_appends() const { return false; }
 };

@@ -383,6 +383,53 @@ TEST_P(DeviceSeam, WearGrows) {
   EXPECT_EQ(port_->read(0, kAll), data_);
 }
 
+TEST_P(DeviceSeam, WhatLastsGrowsOrWasDrawnIsReplayed) {
+  const bool pack = GetParam() == "pack";
+  const std::string read = "operation = \"read\"\n";
+  const std::vector<std::pair<std::string, bool>> cases = {
+      // rules, does it happen in a file that is written once, from front to end
+      {rule("stuck_page", "nth = 1\noffset = [5000, 5001]"), true},
+      {rule("torn_write", "nth = 2\nrun = 2\npersist = [1]"), true},
+      {rule("unserializable_write", "nth = 2\nwindow = 1"), true},
+      {rule("misdirected_write", "every = 2"), true},
+      {rule("enospc_at", "bytes = 20000"), true},
+      {rule("power_cut", "nth = 4\nthen = \"dead\"") + rule("lost_sync", ""), true},
+      {rule("power_cut", "nth = 4\nlost = \"random\"\nany_order = true\nthen = \"continue\""), true},
+      {rule("latent_sector_error", "nth = 1\noffset = [1000, 1001]"), true},
+      {rule("stale_read", "nth = 2"), pack},
+      {rule("misdirected_read", read + "probability = 0.5"), true},
+      {rule("short_read", read + "probability = 0.5"), true},
+      {rule("errno", read + "probability = 0.5"), true},
+      {rule("read_disturb", "growth = 1e-5"), true},
+      {rule("retention", "base_rate = 1e-3"), true}};
+  for (const auto& [rules, happens] : cases) {
+    const auto work = [&] {
+      std::vector<std::optional<Content>> found;
+      found.emplace_back(Content(port_->write_all(data_, true) ? 1 : 0));
+      for (size_t i = 0; i < 8; ++i) {
+        found.push_back(port_->read(i * 4096, 8192));
+      }
+      return found;
+    };
+    port_->reset();
+    arm(rules);
+    const auto found = work();
+    const auto journal = injector_->journal();
+    injector_->disarm();
+    const Content content = stored();
+    EXPECT_EQ(journal->find("\"effect\"") != std::string::npos, happens) << rules;
+    if (!happens) {
+      continue;
+    }
+    port_->reset();
+    const Status replay = injector_->replay(*journal);
+    ASSERT_TRUE(replay.ok()) << rules << replay.error().text;
+    EXPECT_EQ(work() == found, true) << rules;
+    injector_->disarm();
+    EXPECT_EQ(stored() == content, true) << rules;
+  }
+}
+
 TEST_P(DeviceSeam, CrashKillsTheProcess) {
   EXPECT_EXIT(
       {

@@ -12,7 +12,7 @@ import h5py
 import mounted
 import numpy as np
 from faulty import HIT, LENGTH, NTH, OFFSET, OLD, WRITES, Faults, attempt, changed_bits, fill, healthy, twin, with_write, work
-from mounted import Failure, check, equal, refused
+from mounted import Failure, check, equal, refused, run
 
 DATA = WRITES[HIT][1]
 
@@ -79,6 +79,9 @@ STORED = {  # name: (rule, the whole file expected or a check of it, results of 
     "a big-endian double's sign": (
         {"model": "bit_flip", "bits": "sign", "element": "f64", "big_endian": True},
         bits_in(1, lambda at, bit: at % 8 == 0 and bit == 7),
+    ),
+    "a sign where elements begin at byte 2": (
+        {"model": "bit_flip", "bits": "sign", "element": "f32", "element_base": 2}, bits_in(1, lambda at, bit: at % 4 == 1 and bit == 7),
     ),
     "the second byte of elements": (
         {"model": "bit_flip", "byte": 1, "element": "f32"}, bits_in(1, lambda at, bit: at % 4 == 1),
@@ -411,13 +414,48 @@ def scenario_ends(m):
     equal(child.wait(timeout=60), -signal.SIGKILL, "the program is killed in its third write")
     faults.arm({"model": "crash", "path": "victim.bin", "nth": 3})
     attempt(lambda: work_alone(m))
-    equal(m.process.wait(timeout=30), -signal.SIGKILL, "the daemon is killed in its third write")
-    mounted._live.remove(m)
-    m.process = None
-    m.start()
+    start_again(m, "its third write")
     last = (m.store / "faults.jsonl").read_text().splitlines()[-1]
     check('"crash_after"' in last, "the journal on the disk has it")
     (m.root / "new").write_text("x")
+
+
+def start_again(m, where):
+    equal(m.process.wait(timeout=30), -signal.SIGKILL, f"the daemon is killed in {where}")
+    mounted._live.remove(m)
+    m.process = None
+    m.start()
+
+
+def scenario_crashes(m):
+    """The daemon dies before a write, or with some parts of it, or some writes of a run, on the disk; and so in the replay."""
+    faults = Faults(m)
+    data = DATA * 2
+    pages = [page for page in range(0, len(data), 4096)]
+    for name, rule, persists in (
+        ("before", {"model": "crash", "before": True}, lambda at: False),
+        ("torn", {"model": "torn_write", "then": "crash", "cut": "page", "parts": len(pages), "persist": [0, 2]}, lambda at: at // 4096 in (0, 2)),
+        ("a run", {"model": "torn_write", "then": "crash", "run": 3, "persist": [0, 2]}, lambda at: at // 4096 != 1),
+    ):
+        text = None
+        for replay in (False, True):
+            (m.root / "victim.bin").write_bytes(OLD)
+            run(mounted.BINARY, "sync", m.root)
+            if replay:
+                faults.tell("replay", text)
+            else:
+                faults.arm({"path": "victim.bin", "nth": 1, **rule})
+            with open(m.root / "victim.bin", "r+b", buffering=0) as file:
+                for at in pages if name == "a run" else [0]:
+                    attempt(lambda: os.pwrite(file.fileno(), data[at : at + 4096] if name == "a run" else data, at))
+                attempt(file.close)
+            start_again(m, f"a write, {name}, {'replayed' if replay else 'armed'}")
+            wanted = bytearray(OLD)
+            for at in pages[:3] if name == "a run" else pages:
+                if persists(at):
+                    wanted[at : at + 4096] = data[at : at + 4096]
+            check((m.root / "victim.bin").read_bytes() == wanted, f"{name}: the parts that persist are there, and nothing else")
+            text = text or (m.store / "faults.jsonl").read_text()
 
 
 REPLAYED = (  # models whose effects last, grow, or are drawn: (rules, do their injections change what stands in the file)

@@ -51,12 +51,63 @@ def scenario_triggers(m):
     equal(hit({"every": 5}), [[4, 9], [2, 7]], "every")
     equal(hit({"every": 2, "limit": 3}), [[1, 3, 5], []], "limit")
     equal(hit({"path": "b", "every": 6}), [[], [5, 11]], "path")
+    equal(hit({"offset": [3, 5]}), [[3, 4], [3, 4]], "offset")
+    equal(hit({"ranges": [[1, 3], [7, 8]], "path": "a"}), [[1, 2, 7], []], "ranges")
     equal(hit({"from_mark": "go", "to_mark": "stop"}, marks={("a", 3): "go", ("a", 6): "stop", ("b", 10): "go"}),
           [[3, 4, 5], [10, 11]], "between marks")
     equal(hit({"process": "nobody"}), [[], []], "another process")
     equal(hit({"pid": os.getpid(), "nth": 1}), [[0], []], "this process")
+    faults.arm({"model": "dropped_write", "path": "a", "grows": True, "after": 2})
+    with open(m.root / "a", "wb", buffering=0) as file:
+        file.write(b"xx")
+        time.sleep(2.1)
+        file.write(b"xx")
+    faults.disarm()
+    equal((m.root / "a").read_bytes(), b"xx\0\0", "after two seconds")
     first = hit({"probability": 0.3}, writes=60)
     check(20 <= sum(map(len, first)) <= 55 and first == hit({"probability": 0.3}, writes=60), "probability, repeatable")
+
+
+def scenario_distributions(m):
+    """Errors that were not chosen are what such a call gives on a failing disk; weights and spreads of delays are kept."""
+    faults = Faults(m)
+
+    def errors(action, count, **rule):
+        path = m.root / "x"
+        faults.disarm()
+        path.write_bytes(b"data")
+        handle = os.open(path, os.O_RDWR)
+        faults.arm({"model": "errno", "path": "x", **rule})
+        said = [faulty.attempt(lambda: action(handle)) for _ in range(count)]
+        faults.disarm()
+        os.close(handle)
+        return said
+
+    usual = (("write", lambda handle: os.pwrite(handle, b"x", 0), {"EIO", "ENOSPC", "EDQUOT", "EROFS"}),
+             ("read", lambda handle: os.pread(handle, 1, 0), {"EIO"}), ("fsync", os.fsync, {"EIO", "ENOSPC", "EDQUOT"}),
+             ("truncate", lambda handle: os.ftruncate(handle, 1), {"EIO", "EROFS"}))
+    for operation, action, wanted in usual:
+        equal(set(errors(action, 60, operation=operation)), wanted, f"errors of {operation}")
+    said = errors(usual[0][1], 300, operation="write", errno=["EIO", "ENODEV"], weights=[1, 9])
+    check(set(said) == {"EIO", "ENODEV"} and 240 <= said.count("ENODEV") <= 295, f"9 of 10: {said.count('ENODEV')} of 300")
+    delays = {}
+    for spread in ("fixed", "uniform", "exponential", "pareto"):
+        faults.arm({"model": "delay", "path": "x", "operation": "write", "milliseconds": 1, "most_milliseconds": 5, "distribution": spread})
+        start = time.monotonic()
+        with open(m.root / "x", "r+b", buffering=0) as file:
+            for _ in range(200):
+                file.write(b"x")
+        took = time.monotonic() - start
+        delays[spread] = sorted(entry["effect"].get("delay_us", 0) for entry in faults.journal())
+        faults.disarm()
+        check(199 <= len(delays[spread]) <= 200, f"{spread}: each write is late, if not by less than a microsecond")
+        check(took >= sum(delays[spread]) / 1e6, f"{spread}: by what the journal says, {sum(delays[spread]) / 1e3:.0f} ms")
+    equal(set(delays["fixed"]), {1000}, "fixed: one millisecond")
+    median = {spread: times[100] for spread, times in delays.items()}
+    check(1000 <= delays["uniform"][0] and delays["uniform"][-1] <= 5000 and 2500 <= median["uniform"] <= 3500, f"uniform: {median['uniform']} us")
+    check(delays["exponential"][0] < 100 and 550 <= median["exponential"] <= 850, f"exponential, ln 2 of the mean: {median['exponential']} us")
+    check(delays["pareto"][0] >= 1000 and delays["pareto"][-1] <= 5000 and 1400 <= median["pareto"] <= 1800,
+          f"pareto, 2^(2/3) of the least: {median['pareto']} us")
 
 
 def scenario_control(m):

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """The seam below compression, on a real mount: what the drive does to the store is detected, and hits nothing else."""
 
+import json
 import os
 import signal
 
@@ -129,6 +130,13 @@ def scenario_levels(m):
         faults.disarm()
         failed = "EIO" in pieces(m.root / f"{level}.npy")
         equal(failed, hits, "a read finds it")
+    for target, hits in (({"brick": 1}, True), ({"brick": 1 << 40}, False), ({"object": 1 << 40}, False)):
+        faults.arm(device("count", kind="pack", level=1, **target))
+        run("cp", m.plain / "field.npy", m.root / "brick.npy")
+        run(mounted.BINARY, "sync", m.root)
+        (counted,) = faults.status()["faults"]
+        faults.disarm()
+        equal(counted["matched"], 1 if hits else 0, f"records of level 1 with {target}")
 
 
 def scenario_power(m):
@@ -215,6 +223,17 @@ def scenario_kinds(m):
         faults.disarm()
         check(entries and entries[0]["path"].startswith(start), f"{kind}: {entries[0]['path'] if entries else 'nothing'}")
         equal((m.root / kind).read_bytes(), content, "a late write changes nothing")
+    faults.arm(device("delay", kind="table", limit=1, milliseconds=1))
+    (m.root / "small").write_bytes(b"data")
+    m.stop()  # writes what RocksDB has in memory into tables
+    last = [line for line in map(json.loads, (m.store / "faults.jsonl").read_text().splitlines()) if "effect" in line][-1]
+    check(last["path"].startswith("db/") and last["path"].endswith(".sst"), f"table: {last['path']}")
+    path = m.folder / "schedule.toml"
+    path.write_text(schedule(device("delay", kind="manifest", limit=1, milliseconds=1)))
+    m.start("--faults", path)
+    (entry,) = faults.journal()
+    check(entry["path"].startswith("db/MANIFEST-"), f"manifest, while the store is opened: {entry['path']}")
+    equal((m.root / "small").read_bytes(), b"data", "nothing is lost")
 
 
 if __name__ == "__main__":
