@@ -76,6 +76,10 @@ STORED = {  # name: (rule, the whole file expected or a check of it, results of 
         {"model": "bit_flip", "bits": "exponent", "element": "f32"},
         bits_in(1, lambda at, bit: (at % 4 == 3 and bit < 7) or (at % 4 == 2 and bit == 7)),
     ),
+    "a mantissa's bit": (
+        {"model": "bit_flip", "bits": "mantissa", "element": "f32"},
+        bits_in(1, lambda at, bit: at % 4 < 2 or (at % 4 == 2 and bit < 7)),
+    ),
     "a big-endian double's sign": (
         {"model": "bit_flip", "bits": "sign", "element": "f64", "big_endian": True},
         bits_in(1, lambda at, bit: at % 8 == 0 and bit == 7),

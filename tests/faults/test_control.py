@@ -190,6 +190,28 @@ def scenario_refusals(m):
     check(f"{path}, line 1: " in done.stderr and "json" not in done.stderr, done.stderr.strip())
 
 
+def scenario_owner(m):
+    """On a mount that others may use, root and the owner of its root alone may arm, ask, or set a mark."""
+    if os.geteuid() != 0:
+        print("  skipped: only root can become somebody else")
+        return
+    m.restart("-o", "allow_other")
+    somebody = {"user": 65534, "group": 65534, "extra_groups": [], "cwd": m.root}  # enters the folder before it changes
+
+    def told(command):
+        done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, **somebody)
+        return done.returncode, done.stderr
+
+    arming = "printf '[[fault]]\\nmodel = \"count\"\\n' > .varve/faults/arm"
+    for command in (arming, "cat .varve/faults/status", "echo x > .varve/faults/disarm", "setfattr -n user.varve.mark -v here ."):
+        status, said = told(command)
+        check(status != 0 and "ermission denied" in said, f"somebody else: {said.strip()}")
+    equal(Faults(m).status()["armed"], False, "nothing is armed")
+    os.chown(m.root, 65534, 65534)
+    equal(told(arming), (0, ""), "the owner of the root may arm")
+    equal(Faults(m).status()["armed"], True, "and did")
+
+
 def scenario_journal(m):
     """The journal's file: there from the first arming, made anew once it was removed; without one nothing is armed."""
     faults, path = Faults(m), m.store / "faults.jsonl"
