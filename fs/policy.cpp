@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "fs/formats/check.h"
+#include "fs/toml_text.h"
 
 namespace varve::fs {
 
@@ -379,16 +380,13 @@ Result<FilePolicy> FilePolicy::parse(std::string_view text) {
 
 Result<Policy> Policy::parse(std::string_view toml) {
   VARVE_TRY(check_text(toml));
-  try {
-    toml::table root = toml::parse(toml);
-    Policy policy;
-    VARVE_ASSIGN(policy.rules_, get_rules(root));
-    return policy;
-  } catch (const toml::parse_error& problem) {
-    return at_line(problem.source().begin.line, fmt::format("this is no TOML: {}", problem.description()));
-  } catch (const std::exception& problem) {
-    return Error{EINVAL, fmt::format("policy.toml cannot be read: {}", problem.what())};
+  auto root = parse_toml(toml, "policy.toml", {"[[rule]]", "bound = \"rel:1e-3\"", "this is no TOML: "});
+  if (!root.ok()) {
+    return Error{EINVAL, root.error().text};
   }
+  Policy policy;
+  VARVE_ASSIGN(policy.rules_, get_rules(*root));
+  return policy;
 }
 
 FilePolicy Policy::for_file(std::string_view path, const std::optional<codec::Bound>& inherited) const {

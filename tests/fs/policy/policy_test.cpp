@@ -215,6 +215,33 @@ TEST(Policy, RefusalsHaveTheLineTheReasonAndARemedy) {
   }
 }
 
+TEST(Policy, BrokenTomlIsExplainedInOurWordsNotTheParsers) {
+  struct Case {
+    const char* text;
+    const char* line;
+    const char* part;
+  };
+  for (const Case& each : {
+           Case{"[[rule]]\nbound = \n", "line 2", "'bound' has no value"},
+           {"[[rule]]\nbound = rel:1\n", "line 2", "bound = \"rel:1\""},
+           {"[[rule]]\nbound\n", "line 2", "KEY = VALUE, such as bound = \"rel:1e-3\", or [[rule]]"},
+           {"\n[[rule\nbound = \"rel:1\"\n", "line 2", "write [[rule]] on a line of its own"},
+           {"[[rule]]\nbound = \"rel:1\nintegers = true\n", "line 2", "no second quotation mark"},
+           {"[[rule]]\nbound = \"rel:1\"\nbound = \"rel:2\"\n", "line 3", "set a second time"},
+           {"[[rule]]\nbound = \"rel:1\" \"x\"\n", "line 2", "nothing may follow"},
+           {"[[rule]]\nraw = {dtype = \"f32\" shape = [1]}\n", "line 2", "commas"},
+           {"[[rule]]\npath = [\"a\"\n", "line", "not closed"},
+       }) {
+    const auto result = Policy::parse(each.text);
+    ASSERT_FALSE(result.ok()) << each.text;
+    EXPECT_EQ(result.error().code, EINVAL) << each.text;
+    for (const char* part : {"policy.toml, ", each.line, each.part}) {
+      EXPECT_NE(result.error().text.find(part), std::string::npos) << each.text << ": " << result.error().text;
+    }
+    EXPECT_EQ(result.error().text.find("while parsing"), std::string::npos) << result.error().text;
+  }
+}
+
 TEST(Policy, WhatTheTomlLibraryTripsOverIsRefusedBefore) {
   for (std::string_view text :
        {std::string_view("\n[\0\0[rule]]", 10), std::string_view("\n\x1b"), std::string_view("\n#\x7f"),
