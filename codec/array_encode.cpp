@@ -19,6 +19,9 @@ class PendingSink : public RecordSink {
     return true;
   }
   void elements(RecordId id, Bytes record) override { pending_.push_back({id, 0, {}, std::move(record)}); }
+  WorkErrors* errors() override { return errors_; }
+  /// Where those of the next tile go.
+  void measure(WorkErrors* errors) { errors_ = errors; }
   const Histogram& histogram() const { return histogram_; }
   size_t size() const { return pending_.size(); }
 
@@ -50,6 +53,7 @@ class PendingSink : public RecordSink {
   };
   std::vector<Pending> pending_;
   Histogram histogram_;
+  WorkErrors* errors_ = nullptr;
 };
 
 /// Small arrays: tables cost something, so elements may be smaller.
@@ -72,17 +76,19 @@ bool elements_are_smaller(const Plan& plan, const std::byte* array, size_t coded
   return stored < coded;
 }
 
-Result<WholeArray> encode_whole(Plan plan) {
+Result<WholeArray> encode_whole(Plan plan, bool measure) {
   Settings& settings = plan.settings;
   const std::byte* array = plan.elements.data();
   const size_t size = element_size(settings.dtype);
   const uint64_t tiles = settings.geometry.tile_count();
   WholeArray out;
   Bytes memory;
+  out.errors.resize(measure ? tiles : 0);
   if (settings.scheme != Scheme::elements) {
     PendingSink sink;
     std::vector<size_t> ends;
     for (uint64_t tile = 0; tile < tiles; ++tile) {
+      sink.measure(measure ? &out.errors[tile] : nullptr);
       encode_records(settings, tile, tile_elements(settings.geometry, tile, array, size, memory), false, {}, sink);
       ends.push_back(sink.size());
     }
@@ -108,9 +114,10 @@ Result<WholeArray> encode_whole(Plan plan) {
       settings.tables = TableSet();
     }
   }
+  out.errors.assign(measure ? settings.geometry.tile_count() : 0, {});
   for (uint64_t tile = 0; tile < settings.geometry.tile_count(); ++tile) {
-    VARVE_ASSIGN(auto records,
-                 encode_tile(settings, tile, tile_elements(settings.geometry, tile, array, size, memory), false));
+    VARVE_ASSIGN(auto records, encode_tile(settings, tile, tile_elements(settings.geometry, tile, array, size, memory),
+                                           false, measure ? &out.errors[tile] : nullptr));
     out.tiles.push_back(std::move(records));
   }
   out.settings = std::move(settings);
@@ -149,19 +156,19 @@ Result<Settings> make_plan(const ArraySpec& spec, const ReadBox& read) {
     return std::move(plan.settings);
   }
   if (element_count(spec.shape) <= kWholeElements) {
-    VARVE_ASSIGN(WholeArray whole, encode_whole(std::move(plan)));
+    VARVE_ASSIGN(WholeArray whole, encode_whole(std::move(plan), false));
     return std::move(whole.settings);
   }
   VARVE_TRY(sample_tables(plan.settings, read, plan.elements));
   return std::move(plan.settings);
 }
 
-Result<WholeArray> encode_array(const ArraySpec& spec, const ReadBox& read) {
+Result<WholeArray> encode_array(const ArraySpec& spec, const ReadBox& read, bool measure) {
   VARVE_ASSIGN(Plan plan, choose_settings(spec, read));
   if (element_count(spec.shape) == 0) {
-    return WholeArray{std::move(plan.settings), {}};
+    return WholeArray{std::move(plan.settings), {}, {}};
   }
-  return encode_whole(std::move(plan));
+  return encode_whole(std::move(plan), measure);
 }
 
 }  // namespace varve::codec

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "codec/settings.h"
+#include "codec/view_error.h"
 
 namespace varve::codec {
 
@@ -94,13 +95,47 @@ Result<EncodedArray> ArrayCodec::encode_array(const ArraySpec& spec, const ReadB
     return Error{EINVAL, fmt::format("array has more than {} elements; plan it and encode its tiles", kEncodeWhole)};
   }
   VARVE_ASSIGN(std::optional<Integers> integers, as_integers(spec, read));
-  VARVE_ASSIGN(WholeArray whole,
-               integers ? codec::encode_array(integers->spec, integers->read) : codec::encode_array(spec, read));
+  const bool metered = spec.measure && is_float(spec.dtype);
+  VARVE_ASSIGN(WholeArray whole, integers ? codec::encode_array(integers->spec, integers->read, metered)
+                                          : codec::encode_array(spec, read, metered));
   if (integers) {
     whole.settings.decimal = std::move(integers->decimal);
   }
-  return EncodedArray{ArrayCodec(std::make_shared<const State>(State{std::move(whole.settings)})),
-                      std::move(whole.tiles)};
+  EncodedArray out{
+      ArrayCodec(std::make_shared<const State>(State{std::move(whole.settings)})), std::move(whole.tiles), {}};
+  const Settings& settings = out.codec.state_->settings;
+  for (uint64_t tile = 0; tile < out.tiles.size() && spec.measure; ++tile) {
+    if (has_metered_views(settings, spec.fill_values)) {
+      out.errors.push_back(errors_of_elements(settings, whole.errors[tile]));
+      continue;
+    }
+    const Box box = out.codec.tile_box(tile);
+    Bytes data(element_count(box.shape) * element_size(spec.dtype));
+    VARVE_TRY(read(box, data.data()));
+    Measurement measure{spec.fill_values, {}};
+    VARVE_TRY(out.codec.measure_tile(tile, data.data(), out.tiles[tile], measure));
+    out.errors.push_back(measure.errors);
+  }
+  return out;
+}
+
+/// Of arrays whose views are not metered.
+Status ArrayCodec::measure_tile(uint64_t tile, const std::byte* data, const std::vector<Record>& records,
+                                Measurement& measure) const {
+  const Settings& settings = state_->settings;
+  if (!is_float(dtype())) {
+    measure.errors = errors_of_labels(*this, tile, data, measure.missing);
+    return {};
+  }
+  std::vector<uint64_t> missing = measure.missing;
+  for (const uint64_t bits : settings.specials) {
+    // Zeros may be special because no relative bound allows them to move.
+    if (!settings.decimal.has_value() && bits != 0) {
+      missing.push_back(bits);
+    }
+  }
+  VARVE_ASSIGN(measure.errors, errors_by_decoding(*this, tile, records, data, missing));
+  return {};
 }
 
 Result<ArrayCodec> ArrayCodec::parse(std::span<const std::byte> header) {
@@ -185,22 +220,36 @@ Extents ArrayCodec::level_shape(uint64_t brick, uint8_t level) const {
   return points;
 }
 
-Result<std::vector<Record>> ArrayCodec::encode_tile(uint64_t tile, const std::byte* data, bool exact) const {
+Result<std::vector<Record>> ArrayCodec::encode_tile(uint64_t tile, const std::byte* data, bool exact,
+                                                    Measurement* measure) const {
   if (tile >= tile_count()) {
     return no_such("tile", tile, tile_count());
   }
   const Settings& settings = state_->settings;
+  const bool metered = measure != nullptr && has_metered_views(settings, measure->missing);
+  WorkErrors errors;
+  const auto finish = [&](std::vector<Record> records, bool known) -> Result<std::vector<Record>> {
+    if (known) {
+      measure->errors = errors_of_elements(settings, errors);
+    } else if (measure != nullptr) {
+      VARVE_TRY(measure_tile(tile, data, records, *measure));
+    }
+    return records;
+  };
+  WorkErrors* const wanted = metered ? &errors : nullptr;
   if (!settings.decimal.has_value()) {
-    return codec::encode_tile(settings, tile, data, exact);
+    VARVE_ASSIGN(auto records, codec::encode_tile(settings, tile, data, exact, wanted));
+    return finish(std::move(records), metered);
   }
   const uint64_t count = element_count(tile_box(tile).shape);
   Bytes integers(count * element_size(settings.dtype));
   if (to_integers(dtype(), *settings.decimal, data, count, integers.data())) {
-    return codec::encode_tile(settings, tile, integers.data(), exact);
+    VARVE_ASSIGN(auto records, codec::encode_tile(settings, tile, integers.data(), exact, wanted));
+    return finish(std::move(records), metered);
   }
   VARVE_ASSIGN(auto records, codec::encode_tile(settings, tile, data, true));
   records.front().data.front() |= kBitsTile;
-  return records;
+  return finish(std::move(records), false);
 }
 
 Result<CoarseGrid> ArrayCodec::decode_coarse(uint64_t tile, std::span<const std::byte> record) const {

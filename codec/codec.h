@@ -29,6 +29,8 @@ struct ArraySpec {
   std::vector<uint64_t> fill_values;
   /// All elements, C order, host byte order, where they are in memory: saves reading them. May be empty.
   std::span<const std::byte> elements = {};
+  /// Whether encode_array() is to measure, too: see EncodedArray::errors.
+  bool measure = false;
   /// For what takes long of planning: `read` is then called from its threads. Empty: one after the other.
   Parallel parallel = {};
 };
@@ -55,6 +57,22 @@ struct CodecInfo {
   std::string method;       ///< e.g. "interp zyx cubic", for people
   std::string mapping;      ///< what is quantized: "values", "orders" (relative steps), "rounded" values; else empty
   std::string why;  ///< after plan() alone: why the bound is not applied or not as asked for, as a sentence's end
+};
+
+/// For each level: no element that is a number and not missing, both as it was written and as decode_brick() gives it
+/// with this level as `finest`, differs by more. 0 for the level: as decoded. Never less than for a finer one. As a
+/// rule a bound, not the greatest difference itself; infinite where none is known.
+struct LevelErrors {
+  std::array<double, kCoarseLevel + 1> most{};
+  /// Over more elements.
+  void merge(const LevelErrors& other);
+  bool operator==(const LevelErrors&) const = default;
+};
+
+/// Asks for the errors of a tile.
+struct Measurement {
+  std::vector<uint64_t> missing;  ///< as ArraySpec::fill_values
+  LevelErrors errors;             ///< is set
 };
 
 struct EncodedArray;
@@ -102,8 +120,10 @@ class ArrayCodec {
   /// Encodes one tile. `data`: the elements of tile_box(tile), C order, host byte order. The result holds a coarse
   /// record and three records for each brick, in key order (coarse first, then level 2, 1, 0; brick ascending); a
   /// record may be empty of points and is then left out. `exact` stores this tile losslessly whatever the bound is.
-  /// What the records decode to keeps the bound for every element: checked here.
-  Result<std::vector<Record>> encode_tile(uint64_t tile, const std::byte* data, bool exact = false) const;
+  /// What the records decode to keeps the bound for every element: checked here. With `measure`, what coarse views of
+  /// the tile differ by is found as well.
+  Result<std::vector<Record>> encode_tile(uint64_t tile, const std::byte* data, bool exact = false,
+                                          Measurement* measure = nullptr) const;
 
   /// Decodes a tile's coarse record (empty when encode_tile made none). Never trusts its input: EBADMSG.
   Result<CoarseGrid> decode_coarse(uint64_t tile, std::span<const std::byte> record) const;
@@ -134,12 +154,15 @@ class ArrayCodec {
  private:
   struct State;
   explicit ArrayCodec(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+  Status measure_tile(uint64_t tile, const std::byte* data, const std::vector<Record>& records,
+                      Measurement& measure) const;
   std::shared_ptr<const State> state_;
 };
 
 struct EncodedArray {
   ArrayCodec codec;
   std::vector<std::vector<Record>> tiles;  ///< as encode_tile() gives them
+  std::vector<LevelErrors> errors;         ///< of each tile, if the spec asked for them
 };
 
 /// Opaque bytes: Zstandard, or stored as they are when that is no larger. Worst case: input + 16 bytes.

@@ -61,7 +61,7 @@ Result<EncodedArray> encode_tiles(const ArraySpec& spec, const ReadBox& read) {
     VARVE_ASSIGN(tiles[tile], codec.encode_tile(tile, data.data()));
     return {};
   }));
-  return EncodedArray{std::move(codec), std::move(tiles)};
+  return EncodedArray{std::move(codec), std::move(tiles), {}};
 }
 
 Bytes write(const EncodedArray& encoded) {

@@ -100,6 +100,19 @@ struct EncodeJob : ClassJob<T> {
   size_t exact_count = 0;
   BitsOf<T>* wide = nullptr;  ///< codes of the points whose token is wide; room for a vector more
   size_t wide_count = 0;
+  bool measure = false;  ///< whether the next two are wanted
+  T reach{};             ///< the most that a value of the class, of codes an exact one, differs from its prediction
+  T moved{};             ///< codes: the most that a coded point differs from its element
+};
+
+/// Points of the same shape in two places, whose rows have slack; where `b` is null, the others are 0.
+template <typename T>
+struct CompareJob {
+  ClassShape shape;
+  const T* a = nullptr;
+  Strides a_strides;
+  const T* b = nullptr;
+  Strides b_strides;
 };
 
 template <typename T>
@@ -147,6 +160,8 @@ struct TypedKernels {
   void (*interleave)(const T* even, const T* odd, size_t count, T* out);
   /// row[i] = value where marks[i] != 0; `marks` has slack.
   void (*put_marked)(T* row, const uint8_t* marks, size_t count, T value);
+  /// The largest |a - b|, in the arithmetic of T; integers: as if without sign. What is no number counts as 0.
+  T (*largest_difference)(const CompareJob<T>& job);
   /// Gives the points before and after a row of class points (see Source).
   void (*pad_row)(T* row, size_t count);
   /// Of elements that are finite and none of `fills` (by their bits). The seconds and counts are left alone where low
@@ -183,6 +198,7 @@ struct Kernels {
   TypedKernels<int64_t> i64;
   void (*contexts)(const ContextJob& job);
   void (*mark)(const MarkJob& job);
+  uint8_t (*largest_byte)(const uint8_t* bytes, size_t count);
   /// Whether a byte is below `low` or at or above `high`.
   bool (*any_outside)(const uint8_t* bytes, size_t count, uint8_t low, uint8_t high);
   /// Numbers of the bytes that are, in order; `places` has room for `count`. Returns how many.

@@ -84,7 +84,7 @@ inline void fetch_ahead(const EncodeJob<T>& job, const T* x_row) {
 
 /// Linear quantization, checked: `bound` is not above the bound asked for, and the rounded difference must be *below*
 /// it. Rounding is monotone, so |x - r| >= bound would give a rounded difference >= bound: what passes keeps the bound.
-template <typename T, bool kSix>
+template <typename T, bool kSix, bool kMeasure>
 void encode_codes_of(EncodeJob<T>& job) {
   using L = Lanes<T>;
   using Unsigned = typename L::Unsigned;
@@ -95,12 +95,16 @@ void encode_codes_of(EncodeJob<T>& job) {
   const T quantum = job.quantum;
   const T bound = job.bound;
   const bool has_specials = job.specials > 0;
+  Vec<T> reach{};
+  Vec<T> moved{};
   size_t position = 0;
   for_rows<T, kSix>(
       job, [&](const auto& predict, size_t item, size_t slab, size_t y) __attribute__((always_inline)) {
         const T* x_row = job.x + job.item_offset[item] + job.x_strides.at(0, slab, y);
         T* value = job.value + job.strides.at(item, slab, y);
         fetch_ahead(job, x_row);
+        Vec<T> row_moved{};  // of the row, so that it stays in a register
+        Vec<T> row_reach{};
         for (size_t i = 0; i < m; i += kLanes<T>) {
           const Vec<T> x = load_every_second<T>(x_row + 2 * i, m - i, x_end);
           const Vec<T> p = predict(i);
@@ -119,12 +123,19 @@ void encode_codes_of(EncodeJob<T>& job) {
           if (!has_specials && (mask_of<T>(plain) & used) == used) {
             store<T>(value + i, r);
             put_tokens<T>(job.tokens + position + i, u + kTokenZero);
+            if constexpr (kMeasure) {
+              raise<T>(row_moved, magnitude<T>(x - r), left);
+            }
             continue;
           }
           const SVec<T> special = equals_special<T>(job, bits);
           const SVec<T> exact = ~good & ~special;
           const uint32_t wide = mask_of<T>(good & ~plain & ~special) & used;
           const Vec<T> kept = magnitude<T>(x) <= L::kMax ? x : p;
+          if constexpr (kMeasure) {
+            raise<T>(row_moved, good & ~special ? magnitude<T>(x - r) : Vec<T>{}, left);
+            raise<T>(row_reach, exact ? magnitude<T>(kept - p) : Vec<T>{}, left);
+          }
           r = good ? r : kept;
           store<T>(value + i, special ? p : r);
           UVec<T> token = tokens_of<T>(u, wide != 0);
@@ -136,13 +147,24 @@ void encode_codes_of(EncodeJob<T>& job) {
         if (job.pads) {
           pad_row_of(value, m);
         }
+        if constexpr (kMeasure) {
+          raise<T>(moved, row_moved, kLanes<T>);
+          raise<T>(reach, row_reach, kLanes<T>);
+        }
         position += m;
       });
+  job.reach = largest_lane<T>(reach);
+  job.moved = largest_lane<T>(moved);
 }
 
+template <typename T, bool kMeasure>
+void encode_codes_as(EncodeJob<T>& job) {
+  job.interpolation == Interpolation::quintic ? encode_codes_of<T, true, kMeasure>(job)
+                                              : encode_codes_of<T, false, kMeasure>(job);
+}
 template <typename T>
 void encode_codes(EncodeJob<T>& job) {
-  job.interpolation == Interpolation::quintic ? encode_codes_of<T, true>(job) : encode_codes_of<T, false>(job);
+  job.measure ? encode_codes_as<T, true>(job) : encode_codes_as<T, false>(job);
 }
 
 /// Bits of reals <-> unsigned integers in the order of the values.
@@ -173,15 +195,17 @@ inline UVec<T> residual_of(Vec<T> x, Vec<T> p, unsigned unused) {
   return reinterpret_cast<UVec<T>>(d << 1) ^ reinterpret_cast<UVec<T>>(d >> (8 * sizeof(T) - 1));
 }
 
-template <typename T, bool kSix>
+template <typename T, bool kSix, bool kMeasure>
 void encode_residuals_of(EncodeJob<T>& job) {
   const size_t m = job.shape.count;
+  Vec<T> reach{};
   size_t position = 0;
   for_rows<T, kSix>(
       job, [&](const auto& predict, size_t item, size_t slab, size_t y) __attribute__((always_inline)) {
         const T* x_row = job.x + job.item_offset[item] + job.x_strides.at(0, slab, y);
         T* value = job.value + job.strides.at(item, slab, y);
         fetch_ahead(job, x_row);
+        Vec<T> row_reach{};
         for (size_t i = 0; i < m; i += kLanes<T>) {
           const Vec<T> x = load_every_second<T>(x_row + 2 * i, m - i, job.x_end);
           const Vec<T> p = predict(i);
@@ -193,6 +217,9 @@ void encode_residuals_of(EncodeJob<T>& job) {
           }
           store<T>(value + i, special | exact ? p : x);
           const size_t left = m - i;
+          if constexpr (kMeasure) {
+            raise<T>(row_reach, special | exact ? Vec<T>{} : distance<T>(x, p), left);
+          }
           const uint32_t used =
               left >= kLanes<T> ? static_cast<uint32_t>((uint64_t{1} << kLanes<T>)-1) : (1U << left) - 1;
           const uint32_t wide = mask_of<T>((u >= kDirectCodes) & ~special & ~exact) & used;
@@ -204,19 +231,46 @@ void encode_residuals_of(EncodeJob<T>& job) {
         if (job.pads) {
           pad_row_of(value, m);
         }
+        if constexpr (kMeasure) {
+          raise<T>(reach, row_reach, kLanes<T>);
+        }
         position += m;
       });
+  job.reach = largest_lane<T>(reach);
 }
 
 /// Quintic interpolation: records of elements in an array of codes.
-template <typename T>
-void encode_residuals(EncodeJob<T>& job) {
+template <typename T, bool kMeasure>
+void encode_residuals_as(EncodeJob<T>& job) {
   if constexpr (std::is_floating_point_v<T>) {
     if (job.interpolation == Interpolation::quintic) {
-      return encode_residuals_of<T, true>(job);
+      return encode_residuals_of<T, true, kMeasure>(job);
     }
   }
-  encode_residuals_of<T, false>(job);
+  encode_residuals_of<T, false, kMeasure>(job);
+}
+template <typename T>
+void encode_residuals(EncodeJob<T>& job) {
+  job.measure ? encode_residuals_as<T, true>(job) : encode_residuals_as<T, false>(job);
+}
+
+template <typename T>
+T largest_difference(const CompareJob<T>& job) {
+  const ClassShape& shape = job.shape;
+  Vec<T> most{};
+  for (size_t item = 0; item < shape.items; ++item) {
+    for (size_t slab = 0; slab < shape.slabs; ++slab) {
+      for (size_t y = 0; y < shape.rows; ++y) {
+        const T* a = job.a + job.a_strides.at(item, slab, y);
+        const T* b = job.b == nullptr ? nullptr : job.b + job.b_strides.at(item, slab, y);
+        for (size_t i = 0; i < shape.count; i += kLanes<T>) {
+          const Vec<T> d = distance<T>(load<T>(a + i), b == nullptr ? Vec<T>{} : load<T>(b + i));
+          raise<T>(most, d, shape.count - i);
+        }
+      }
+    }
+  }
+  return largest_lane<T>(most);
 }
 
 /// A residual undone, or a code's value.

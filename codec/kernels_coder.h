@@ -60,6 +60,23 @@ inline bool is_zero(VectorU8 v) {
   return all == 0;
 }
 
+uint8_t largest_byte(const uint8_t* bytes, size_t count) {
+  VectorU8 most{};
+  size_t i = 0;
+  for (; i + kByteLanes <= count; i += kByteLanes) {
+    const VectorU8 v = load_bytes(bytes + i);
+    most = v > most ? v : most;
+  }
+  uint8_t all = 0;
+  for (size_t k = 0; k < kByteLanes; ++k) {
+    all = most[k] > all ? most[k] : all;
+  }
+  for (; i < count; ++i) {
+    all = bytes[i] > all ? bytes[i] : all;
+  }
+  return all;
+}
+
 bool any_outside(const uint8_t* bytes, size_t count, uint8_t low, uint8_t high) {
   VectorU8 found{};
   size_t i = 0;

@@ -20,6 +20,7 @@ constexpr TypedKernels<T> make_typed() {
   made.every_second = every_second<T>;
   made.interleave = interleave<T>;
   made.put_marked = put_marked<T>;
+  made.largest_difference = largest_difference<T>;
   made.pad_row = pad_row_of<T>;
   made.extremes = extremes<T>;
   return made;
@@ -33,6 +34,7 @@ constexpr Kernels make_kernels(const char* name) {
           make_typed<int64_t>(),
           contexts_of_class,
           mark_class,
+          largest_byte,
           any_outside,
           find_outside,
           any_beyond,

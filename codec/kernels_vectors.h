@@ -167,6 +167,42 @@ inline uint32_t mask_of(SVec<T> m) {
 #endif
 }
 
+/// Lanes below `count`.
+template <typename T>
+inline SVec<T> first_lanes(size_t count) {
+  return count >= kLanes<T> ? ~SVec<T>{} : lane_numbers<T>() < static_cast<typename Lanes<T>::Signed>(count);
+}
+
+/// |a - b|; of integers by their distance, which may wrap around.
+template <typename T>
+inline Vec<T> distance(Vec<T> a, Vec<T> b) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return magnitude<T>(a - b);
+  } else {
+    const Vec<T> d = minus<T>(a, b);
+    return d < 0 ? minus<T>(Vec<T>{}, d) : d;
+  }
+}
+
+/// Raises each lane of `most` that is below `v`, of the first `count` of them; a NaN in `v` raises nothing.
+template <typename T>
+inline void raise(Vec<T>& most, Vec<T> v, size_t count) {
+  if (__builtin_expect(count >= kLanes<T>, 1)) {
+    most = v > most ? v : most;
+  } else {
+    most = (v > most) & first_lanes<T>(count) ? v : most;
+  }
+}
+
+template <typename T>
+inline T largest_lane(Vec<T> v) {
+  T most = v[0];
+  for (size_t i = 1; i < kLanes<T>; ++i) {
+    most = v[i] > most ? v[i] : most;
+  }
+  return most;
+}
+
 template <typename T, size_t... I>
 inline Vec<T> even_lanes(Vec<T> low, Vec<T> high, std::index_sequence<I...> /*lanes*/) {
   return __builtin_shufflevector(low, high, (2 * I)...);

@@ -175,6 +175,20 @@ void Level<W>::assemble(Plane<W>& out) const {
 }
 
 template <typename W>
+void Level<W>::assemble_values(const Plane<W>& out) const {
+  const size_t m = full_.n[2];
+  for_each_row(full_, [&](size_t item, size_t z, size_t y) {
+    const unsigned c = static_cast<unsigned>((z & 1U) << 2 | (y & 1U) << 1);
+    const Plane<W>& even = planes_[c];
+    const Plane<W>& odd = planes_[c | 1U];
+    W* const to = out.value + out.strides.at(item, z, y);
+    typed<W>(kernels()).interleave(even.value + even.strides.at(item, z / 2, y / 2),
+                                   odd.value + odd.strides.at(item, z / 2, y / 2), m, to);
+    typed<W>(kernels()).pad_row(to, m);
+  });
+}
+
+template <typename W>
 void pad_rows(const Plane<W>& plane, const Dims& dims) {
   for_each_row(dims, [&](size_t item, size_t z, size_t y) {
     const ptrdiff_t at = plane.strides.at(item, z, y);

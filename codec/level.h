@@ -90,6 +90,8 @@ class Level {
   bool any_special() const;
   /// Writes the whole grid.
   void assemble(Plane<W>& out) const;
+  /// The same without activities and marks, which need not be set.
+  void assemble_values(const Plane<W>& out) const;
 
  private:
   Dims full_;

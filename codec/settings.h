@@ -82,12 +82,15 @@ Result<Settings> read_header(std::span<const std::byte> header);
 /// Finds the settings of an array. See ArrayCodec::plan.
 Result<Settings> make_plan(const ArraySpec& spec, const ReadBox& read);
 
+struct WorkErrors;  // view_error.h
+
 struct WholeArray {
   Settings settings;
   std::vector<std::vector<Record>> tiles;
+  std::vector<WorkErrors> errors;  ///< of each tile; empty: not asked for
 };
-/// Of at most kWholeElements elements. See ArrayCodec::encode_array.
-Result<WholeArray> encode_array(const ArraySpec& spec, const ReadBox& read);
+/// Of at most kWholeElements elements. See ArrayCodec::encode_array. `measure`: asks for errors.
+Result<WholeArray> encode_array(const ArraySpec& spec, const ReadBox& read, bool measure);
 
 /// What encoding some tiles and bricks would emit, without tables.
 struct Tally {
@@ -105,7 +108,9 @@ struct Tally {
 
 /// `brick_step`: count one brick of so many of the tile (0: none), and the coarse points always.
 void tally_tile(const Settings& settings, uint64_t tile, const std::byte* data, size_t brick_step, Tally& tally);
-Result<std::vector<Record>> encode_tile(const Settings& settings, uint64_t tile, const std::byte* data, bool exact);
+/// `errors`: null, or what is set to the errors of the tile's views.
+Result<std::vector<Record>> encode_tile(const Settings& settings, uint64_t tile, const std::byte* data, bool exact,
+                                        WorkErrors* errors = nullptr);
 /// Bytes of the tile's records under Scheme::elements.
 size_t elements_size(const Settings& settings, uint64_t tile, const std::byte* data);
 

@@ -2,6 +2,7 @@
 #include "codec/tile_encode.h"
 
 #include "codec/coding.h"
+#include "codec/grid.h"
 #include "codec/lossless.h"
 
 namespace varve::codec {
@@ -20,39 +21,6 @@ W bound_below(double bound) {
   }
   return below;
 }
-
-/// The elements of one level's grid in the work type.
-template <typename W>
-struct GridView {
-  const W* at = nullptr;
-  const size_t* item_offset = nullptr;
-  ptrdiff_t slab = 0;
-  ptrdiff_t row = 0;
-  const W* end = nullptr;  ///< nothing at or after it may be read
-};
-
-/// A grid in memory of its own.
-template <typename W>
-class GridMemory {
- public:
-  W* reserve(const Dims& dims) {
-    const size_t item = dims.n[0] * dims.n[1] * dims.n[2];
-    offsets_.resize(dims.batch);
-    for (size_t i = 0; i < dims.batch; ++i) {
-      offsets_[i] = i * item;
-    }
-    W* at = values_.reserve(dims.count() + kSlackBytes);
-    view_ = {at, offsets_.data(), static_cast<ptrdiff_t>(dims.n[1] * dims.n[2]), static_cast<ptrdiff_t>(dims.n[2]),
-             at + dims.count() + kSlackBytes};
-    return at;
-  }
-  const GridView<W>& view() const { return view_; }
-
- private:
-  Buffer<W> values_;
-  std::vector<size_t> offsets_;
-  GridView<W> view_;
-};
 
 /// Memory for encoding; one for each thread, kept between tiles.
 template <typename W>
@@ -84,7 +52,18 @@ class TileEncoder {
     if constexpr (kLossy) {
       bound_ = bound_below<W>(settings.work_bound);
     }
+    if (sink.errors() != nullptr) {
+      meter_.emplace();
+    }
   }
+  ~TileEncoder() {
+    if (meter_) {
+      WorkErrors& errors = *sink_.errors();
+      errors = {meter_->most(), moved_, meter_->largest()};
+    }
+  }
+  TileEncoder(const TileEncoder&) = delete;
+  TileEncoder& operator=(const TileEncoder&) = delete;
 
   void coarse(uint64_t tile, const Layout& layout) {
     layout_ = &layout;
@@ -107,7 +86,7 @@ class TileEncoder {
   void brick(uint64_t number, const Layout& layout, const std::array<size_t, 3>& origin) {
     layout_ = &layout;
     number_ = number;
-    if (!elements_only_) {
+    if (predicts()) {
       load_brick();
     }
     const Plane<W> window = coarse_window<W>(coarse_, origin, coarsen(layout.dims, shift_), work_.levels);
@@ -171,7 +150,7 @@ class TileEncoder {
           continue;
         }
         self.start_record(elements);
-        if (!self.elements_only_) {  // else nothing is predicted
+        if (self.predicts()) {
           self.level(step, level);
         }
         if (elements) {
@@ -181,9 +160,15 @@ class TileEncoder {
           break;
         }
       }
+      if (self.meter_) {
+        self.meter_->level(step, level, coarsen(self.layout_->dims, level), self.reach_, self.coding_);
+      }
       return true;
     }
   };
+
+  /// Elements of bricks that are stored as such are predicted for the sake of views alone.
+  bool predicts() const { return !elements_only_ || meter_.has_value(); }
 
   uint8_t activity_of(uint8_t token) const {
     if (token == kTokenExact) {
@@ -283,6 +268,8 @@ class TileEncoder {
 
   void start_record(bool elements) {
     elements_ = elements;
+    reach_ = {};
+    record_moved_ = 0;
     work_.emitter.clear();
     stored_.clear();
   }
@@ -291,7 +278,9 @@ class TileEncoder {
       sink_.elements(id, pack_elements(stored_, coding_.size));
       return true;
     }
-    return sink_.tokens(id, work_.emitter, points);
+    const bool taken = sink_.tokens(id, work_.emitter, points);
+    moved_ = taken ? std::max(moved_, record_moved_) : moved_;
+    return taken;
   }
 
   /// The elements of a brick's level, in C order.
@@ -317,8 +306,31 @@ class TileEncoder {
     return job;
   }
 
-  /// Quantizes, or takes exact residuals: those give the values that records of elements need, too.
   void run(EncodeJob<W>& job, unsigned c, unsigned level, size_t item, uint8_t* tokens) {
+    job.measure = meter_.has_value() && (level <= 1 || kLossy);
+    encode(job, c, level, item, tokens);
+    if (job.measure) {
+      measure(job, c, level);
+    }
+  }
+
+  void measure(const EncodeJob<W>& job, unsigned c, unsigned level) {
+    record_moved_ = std::max(record_moved_, static_cast<double>(job.moved));
+    double reach = static_cast<double>(job.reach);
+    if (level <= 1 && kLossy && !elements_) {
+      uint64_t code = 0;
+      if (job.wide_count > 0) {
+        code = *std::max_element(job.wide, job.wide + job.wide_count);
+      } else if (const uint8_t most = kernels().largest_byte(job.tokens, job.shape.points()); most > kTokenZero) {
+        code = most - kTokenZero;
+      }
+      reach = std::max(reach, static_cast<double>((code + 1) / 2) * static_cast<double>(job.quantum));
+    }
+    reach_.at(c) = std::max(reach_.at(c), reach);
+  }
+
+  /// Quantizes, or takes exact residuals: those give the values that records of elements need, too.
+  void encode(EncodeJob<W>& job, unsigned c, unsigned level, size_t item, uint8_t* tokens) {
     job.tokens = tokens;
     if constexpr (kLossy) {
       if (!elements_) {
@@ -361,6 +373,7 @@ class TileEncoder {
     }
     if (any != 0) {
       make_exact(job, c, level, first_item, bad);
+      job.reach += bound_;  // their codes were within it
     }
   }
 
@@ -494,6 +507,10 @@ class TileEncoder {
   GridView<W> grid0_;
   CoarsePoints<W> coarse_;
   Bytes stored_;
+  std::optional<ViewMeter<W>> meter_;  ///< of views, if anybody asks
+  std::array<double, 8> reach_{};      ///< of the record so far: see LevelReach
+  double record_moved_ = 0;
+  double moved_ = 0;
 };
 
 template <typename Encoder>

@@ -3,6 +3,7 @@
 
 #include "codec/record.h"
 #include "codec/settings.h"
+#include "codec/view_error.h"
 
 namespace varve::codec {
 
@@ -16,6 +17,8 @@ class RecordSink {
   virtual void elements(RecordId id, Bytes record) = 0;
   /// Where points that do not decode to what they were are counted, until there are some; null: nobody asks.
   virtual uint64_t* changed() { return nullptr; }
+  /// Where errors of the views of what is encoded are added; null: nobody asks.
+  virtual WorkErrors* errors() { return nullptr; }
 };
 
 /// Which bricks of a tile to encode, beside its coarse points.

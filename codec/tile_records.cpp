@@ -8,7 +8,8 @@ namespace {
 /// Finishes records one by one.
 class FinishingSink : public RecordSink {
  public:
-  explicit FinishingSink(const Settings& settings) : settings_(settings), size_(element_size(settings.dtype)) {}
+  FinishingSink(const Settings& settings, WorkErrors* errors)
+      : settings_(settings), size_(element_size(settings.dtype)), errors_(errors) {}
   bool tokens(RecordId id, Emitter& emitter, size_t points) override {
     Bytes record = emitter.finish(settings_.tables, size_);
     if (record.size() > points * size_ + 1) {
@@ -18,6 +19,7 @@ class FinishingSink : public RecordSink {
     return true;
   }
   void elements(RecordId id, Bytes record) override { by_level_.at(id.level).push_back({id, std::move(record)}); }
+  WorkErrors* errors() override { return errors_; }
   /// In key order.
   std::vector<Record> take() {
     std::vector<Record> records;
@@ -30,6 +32,7 @@ class FinishingSink : public RecordSink {
  private:
   const Settings& settings_;
   size_t size_;
+  WorkErrors* errors_;
   std::array<std::vector<Record>, kCoarseLevel + 1> by_level_;
 };
 
@@ -52,8 +55,9 @@ class TallySink : public RecordSink {
 
 }  // namespace
 
-Result<std::vector<Record>> encode_tile(const Settings& settings, uint64_t tile, const std::byte* data, bool exact) {
-  FinishingSink sink(settings);
+Result<std::vector<Record>> encode_tile(const Settings& settings, uint64_t tile, const std::byte* data, bool exact,
+                                        WorkErrors* errors) {
+  FinishingSink sink(settings, errors);
   encode_records(settings, tile, data, exact, {}, sink);
   return sink.take();
 }

@@ -13,6 +13,7 @@ namespace varve::fs {
 namespace {
 
 constexpr std::string_view kBound = "user.varve.bound";
+constexpr std::string_view kMaxError = "user.varve.max_error";
 constexpr std::string_view kVarve = "user.varve.";
 constexpr std::string_view kInternal = "varve.";
 constexpr std::string_view kPolicy = "varve.policy";
@@ -22,7 +23,7 @@ constexpr uint64_t kSector = 512;
 
 /// Told about every regular file that is asked by name; computed, never stored. They are not listed, and setting or
 /// removing them does nothing: tools that copy attributes (rsync -X, cp -a) must not see a difference.
-constexpr std::string_view kComputed[] = {"user.varve.ratio", "user.varve.state", "user.varve.stored"};
+constexpr std::string_view kComputed[] = {"user.varve.ratio", "user.varve.state", "user.varve.stored", kMaxError};
 
 bool is_computed(std::string_view name) {
   return std::find(std::begin(kComputed), std::end(kComputed), name) != std::end(kComputed);
@@ -325,7 +326,38 @@ Result<std::string> Core::varve_attribute(const NodePointer& node, std::string_v
                      : fmt::format("{:.2f}", static_cast<double>(node->inode.size) / static_cast<double>(stored));
 }
 
+/// user.varve.max_error of a file or of a view of it: the greatest of its arrays', then a line for each array.
+Result<std::string> Core::max_error_of(InodeNumber inode) {
+  const View view = view_of(inode);
+  VARVE_ASSIGN(const NodePointer node, nodes_.get(real_inode(inode)));
+  NodeLock lock(node->mutex);
+  if (!S_ISREG(node->inode.mode)) {
+    return no_attribute(kMaxError);
+  }
+  wait_for_seal(node, lock);
+  VARVE_TRY(open_sealed(*node));
+  if (node->inode.object == 0) {
+    return std::string("0\n");  // what is not sealed is as it was written
+  }
+  const Layout& layout = node->sealed->layout;
+  double most = 0;
+  std::string lines;
+  for (const ArrayEntry& entry : layout.arrays) {
+    if (!entry.errors) {
+      return Error{ENODATA, fmt::format("{} was sealed by a version that did not measure errors", node->name)};
+    }
+    const double error = entry.errors->most.at(level_of(view).value_or(0));
+    most = std::max(most, error);
+    lines += fmt::format("{} {}\n", error, entry.region.name);
+  }
+  std::string text = fmt::format("{}\n", most);
+  return text.size() + lines.size() <= kMaxXattrValue ? text + lines : text;
+}
+
 Result<std::string> Core::get_xattr(const Caller&, InodeNumber inode, std::string_view name) {
+  if (name == kMaxError && (view_of(inode) == View::none || is_mirror(view_of(inode)))) {
+    return max_error_of(inode);
+  }
   inode = is_mirror(view_of(inode)) ? real_inode(inode) : inode;
   if (view_of(inode) != View::none || name.starts_with(kInternal)) {
     return no_attribute(name);

@@ -172,6 +172,7 @@ class Core final : public FileSystem {
   Result<std::optional<codec::Bound>> inherited_bound(InodeNumber directory);
   Result<FilePolicy> policy_of(InodeNumber number);
   Status set_bound(Node& node, std::string_view text);
+  Result<std::string> max_error_of(InodeNumber inode);
   Result<std::string> varve_attribute(const NodePointer& node, std::string_view name);
   Result<std::optional<std::string>> new_file_policy(InodeNumber parent, std::string_view name,
                                                      const std::optional<codec::Bound>& own);

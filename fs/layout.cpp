@@ -16,7 +16,7 @@ using codec::Extents;
 
 namespace {
 
-constexpr uint64_t kLayoutVersion = 1;
+constexpr uint64_t kLayoutVersion = 2;  // 1: without errors of level views
 constexpr size_t kCompressFrom = 512;
 constexpr uint64_t kMaxLayoutBytes = uint64_t{4} << 30;
 
@@ -64,9 +64,17 @@ void write_array(SerialWriter& out, const ArrayEntry& entry) {
   }
   out.text(entry.why);
   out.text(entry.codec);
+  out.flag(entry.errors.has_value());
+  if (entry.errors) {
+    for (const double error : entry.errors->most) {
+      out.real(error);
+    }
+    out.real(entry.least);
+    out.real(entry.greatest);
+  }
 }
 
-ArrayEntry read_array(SerialReader& in) {
+ArrayEntry read_array(SerialReader& in, uint64_t version) {
   ArrayEntry entry;
   ArrayRegion& region = entry.region;
   region.name = in.text();
@@ -92,6 +100,13 @@ ArrayEntry read_array(SerialReader& in) {
   }
   entry.why = in.text();
   entry.codec = in.text();
+  if (version > 1 && in.flag()) {
+    for (double& error : entry.errors.emplace().most) {
+      error = in.real();
+    }
+    entry.least = in.real();
+    entry.greatest = in.real();
+  }
   return entry;
 }
 
@@ -198,7 +213,8 @@ std::string Layout::serialise() const {
 }
 
 Result<Layout> Layout::parse(std::string_view text) {
-  if (text.size() < 2 || static_cast<uint8_t>(text[0]) != kLayoutVersion) {
+  const uint64_t version = text.size() < 2 ? 0 : static_cast<uint8_t>(text[0]);
+  if (version == 0 || version > kLayoutVersion) {
     return Error{EPROTO, "a file's layout in the index has a version that this program does not know"};
   }
   std::string unpacked;
@@ -216,7 +232,7 @@ Result<Layout> Layout::parse(std::string_view text) {
   layout.patched = read_intervals(in);
   layout.arrays.resize(in.count());
   for (ArrayEntry& entry : layout.arrays) {
-    entry = read_array(in);
+    entry = read_array(in, version);
     const ArrayRegion& region = entry.region;
     if (in.failed() || element_size(region.dtype) == 0 || region.shape.size() > codec::kMaxRank ||
         region.shape.size() != region.chunk_shape.size()) {

@@ -5,6 +5,7 @@
 // extents, which cover the file without gaps; patches, in file order, form the *patch stream* and win over extents.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,9 @@ struct ArrayEntry {
   codec::Bound bound;  ///< as the policy chose it
   std::string why;     ///< why the policy chose it, for people
   std::string codec;   ///< ArrayCodec::header()
+  /// Of its level views, against what was written; nothing: the layout is older than they are.
+  std::optional<codec::LevelErrors> errors;
+  double least = 0, greatest = 0;  ///< beside `errors`: of the elements when the array was last planned; see CodecInfo
 };
 
 struct Extent {

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 
+#include "codec/labels.h"
 #include "fs/box_copy.h"
 #include "fs/first_error.h"
 
@@ -25,47 +26,6 @@ constexpr uint8_t kPointsKind = 5;  ///< and a level from 1 on
 bool is_integer(codec::DType type) {
   using codec::DType;
   return type != DType::f16 && type != DType::bf16 && type != DType::f32 && type != DType::f64;
-}
-
-/// The nearest multiple of `step` below `extent`; of two as near, the lower.
-uint64_t nearest_sample(uint64_t i, uint64_t step, uint64_t extent) {
-  const uint64_t above = (i + step / 2 - (step > 1 ? 1 : 0)) / step * step;
-  return above < extent ? above : i / step * step;
-}
-
-/// Sets every element of a box to the nearest one whose indices are multiples of the steps.
-void repeat_samples(const codec::Extents& shape, const codec::Extents& steps, size_t element, std::byte* data) {
-  const size_t rank = shape.size();
-  if (rank == 0 || std::all_of(steps.begin(), steps.end(), [](uint64_t step) { return step == 1; })) {
-    return;
-  }
-  const uint64_t row = shape[rank - 1];
-  const uint64_t rows = element_count(shape) / row;
-  codec::Extents index(rank - 1, 0);
-  // Rows of samples first, from which the others are then copied.
-  for (const bool samples : {true, false}) {
-    std::fill(index.begin(), index.end(), 0);
-    for (uint64_t i = 0; i < rows; ++i) {
-      uint64_t source = 0;
-      for (size_t axis = 0; axis + 1 < rank; ++axis) {
-        source = source * shape[axis] + nearest_sample(index[axis], steps[axis], shape[axis]);
-      }
-      std::byte* to = data + i * row * element;
-      if (samples && source == i) {
-        for (uint64_t x = 0; x < row; ++x) {
-          std::memmove(to + x * element, to + nearest_sample(x, steps[rank - 1], row) * element, element);
-        }
-      } else if (!samples && source != i) {
-        std::memcpy(to, data + source * row * element, row * element);
-      }
-      for (size_t axis = rank - 1; axis-- > 0;) {
-        if (++index[axis] < shape[axis]) {
-          break;
-        }
-        index[axis] = 0;
-      }
-    }
-  }
 }
 
 }  // namespace
@@ -305,7 +265,8 @@ Result<BrickData> Reader::brick(const Sealed& sealed, uint32_t array, uint64_t n
                                     decoded.error().text)};
     }
     if (finest > 0 && is_integer(codec.dtype())) {
-      repeat_samples(codec.brick_box(number).shape, codec.level_steps(finest), element_size(codec.dtype()), out.data());
+      codec::repeat_samples(codec.brick_box(number).shape, codec.level_steps(finest), element_size(codec.dtype()),
+                            out.data());
     }
     if (sealed.layout.arrays[array].region.big_endian) {
       swap_bytes(out.data(), count, element_size(codec.dtype()));

@@ -73,6 +73,8 @@ struct Sealer::Work {
   std::vector<std::vector<TileFate>> fates;  ///< for each array and tile; empty without base
   /// For each array: the records of its tiles, where they were made with its codec; else empty.
   std::vector<std::vector<std::vector<codec::Record>>> ready;
+  /// For each array and tile that is not shared: what its level views differ by.
+  std::vector<std::vector<codec::LevelErrors>> errors;
   size_t ready_bytes = 0;
   std::unique_ptr<index::ObjectWriter> writer;
   bool lossy = false;
@@ -215,7 +217,7 @@ Result<Layout> Sealer::recognise(const SealJob& job, bool require_arrays) {
   layout.format = (*found)->format;
   for (ArrayRegion& region : (*found)->arrays) {
     if (worth_encoding(region)) {
-      layout.arrays.push_back({.region = std::move(region), .bound = {}, .why = {}, .codec = {}});
+      layout.arrays.push_back({.region = std::move(region), .bound = {}, .why = {}, .codec = {}, .errors = {}});
     }
   }
   return layout;
@@ -230,6 +232,7 @@ Status Sealer::plan_array(Work& work, ArrayEntry entry) {
   std::vector<TileFate> fates;
   std::optional<ArrayCodec> codec;
   std::vector<std::vector<codec::Record>> ready;
+  std::vector<codec::LevelErrors> errors;
   if (job.base) {
     old = find_predecessor(*job.base, region);
     if (old) {
@@ -248,17 +251,21 @@ Status Sealer::plan_array(Work& work, ArrayEntry entry) {
       } else {
         entry.bound = job.base->layout.arrays[*old].bound;
         entry.why = job.base->layout.arrays[*old].why;
+        entry.least = job.base->layout.arrays[*old].least;
+        entry.greatest = job.base->layout.arrays[*old].greatest;
       }
     }
   }
   if (!codec) {
     codec::ArraySpec spec{region.dtype, region.shape, entry.bound, region.fill_values};
+    spec.measure = true;
     spec.parallel = [&](size_t count, const std::function<void(size_t)>& part) { pool_.parallel_for(count, part); };
     const auto read = [&](const Box& box, std::byte* out) { return gather_box(region, box, job.read, out); };
     if (!job.base && element_count(region.shape) <= ArrayCodec::kEncodeWhole && work.ready_bytes < kMostReadyBytes) {
       VARVE_ASSIGN(codec::EncodedArray encoded, ArrayCodec::encode_array(spec, read));
       codec = std::move(encoded.codec);
       ready = std::move(encoded.tiles);
+      errors = std::move(encoded.errors);
       for (const auto& records : ready) {
         for (const codec::Record& record : records) {
           work.ready_bytes += record.data.size();
@@ -270,10 +277,13 @@ Status Sealer::plan_array(Work& work, ArrayEntry entry) {
     if (job.base) {
       fates = tile_fates(region, *codec, *job.base, old, job.dirty);
     }
-    if (const codec::CodecInfo info = codec->info(); !info.why.empty()) {
+    const codec::CodecInfo info = codec->info();
+    entry.least = info.min;
+    entry.greatest = info.max;
+    if (!info.why.empty()) {
       entry.why += fmt::format("; {}{}", info.absolute_bound > 0 ? "" : "stored losslessly: ", info.why);
     }
-    if (codec->info().bound_exceeds_range) {
+    if (info.bound_exceeds_range) {
       log_line(LogLevel::warning, fmt::format("{}: array {}: the bound {} is larger than the whole range of the data",
                                               job.name, region.name, codec::to_string(entry.bound)));
     }
@@ -286,6 +296,8 @@ Status Sealer::plan_array(Work& work, ArrayEntry entry) {
   work.old.push_back(old);
   work.fates.push_back(std::move(fates));
   work.ready.push_back(std::move(ready));
+  errors.resize(work.codecs.back().tile_count());
+  work.errors.push_back(std::move(errors));
   return {};
 }
 
@@ -368,7 +380,9 @@ Status Sealer::encode_tile(Work& work, size_t array, uint64_t tile) {
     const Box box = codec.tile_box(tile);
     Bytes data(element_count(box.shape) * element_size(codec.dtype()));
     VARVE_TRY(gather_box(work.layout.arrays[array].region, box, work.job.read, data.data()));
-    VARVE_ASSIGN(records, codec.encode_tile(tile, data.data(), fate == TileFate::exact));
+    codec::Measurement measure{work.layout.arrays[array].region.fill_values, {}};
+    VARVE_ASSIGN(records, codec.encode_tile(tile, data.data(), fate == TileFate::exact, &measure));
+    work.errors[array][tile] = measure.errors;
   }
   for (const codec::Record& record : records) {
     VARVE_TRY(work.writer->put({region, record.id.level, record.id.brick}, record.data));
@@ -390,6 +404,23 @@ Status Sealer::encode_arrays(Work& work) {
     }
   });
   return failure.take();
+}
+
+/// The errors of whole arrays, once all tiles are encoded. Those of shared tiles are part of what was stated before.
+void Sealer::note_errors(Work& work) {
+  for (size_t array = 0; array < work.codecs.size(); ++array) {
+    const auto& fates = work.fates[array];
+    std::optional<codec::LevelErrors> errors = codec::LevelErrors();
+    if (std::find(fates.begin(), fates.end(), TileFate::share) != fates.end()) {
+      errors = work.job.base->layout.arrays[*work.old[array]].errors;
+    }
+    for (const codec::LevelErrors& tile : work.errors[array]) {
+      if (errors) {
+        errors->merge(tile);
+      }
+    }
+    work.layout.arrays[array].errors = errors;
+  }
 }
 
 Status Sealer::encode_stream(Work& work) {
@@ -438,12 +469,19 @@ Status Sealer::encode_patches(Work& work) {
 
 Result<SealOutcome> Sealer::seal(const SealJob& job, bool require_arrays) {
   VARVE_ASSIGN(Layout recognised, recognise(job, require_arrays));
-  Work work{
-      .job = job, .layout = std::move(recognised), .codecs = {}, .old = {}, .fates = {}, .ready = {}, .writer = {}};
+  Work work{.job = job,
+            .layout = std::move(recognised),
+            .codecs = {},
+            .old = {},
+            .fates = {},
+            .ready = {},
+            .errors = {},
+            .writer = {}};
   VARVE_TRY(plan_arrays(work));
   VARVE_TRY(finish_layout(work));
   VARVE_ASSIGN(work.writer, index_.begin_object());
   VARVE_TRY(encode_arrays(work));
+  note_errors(work);
   VARVE_TRY(encode_stream(work));
   VARVE_TRY(encode_patches(work));
   VARVE_TRY(work.writer->finish());

@@ -39,6 +39,10 @@ nlohmann::json describe_array(const ArrayEntry& entry, const codec::ArrayCodec& 
   const auto finite = [](double value) -> nlohmann::json {
     return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json();
   };
+  nlohmann::json errors = nlohmann::json::array();
+  for (const double error : entry.errors.value_or(codec::LevelErrors()).most) {
+    errors.push_back(finite(error));
+  }
   return {{"name", region.name},
           {"dtype", codec::name_of(region.dtype)},
           {"byte_order", region.big_endian ? "big" : "little"},
@@ -48,6 +52,7 @@ nlohmann::json describe_array(const ArrayEntry& entry, const codec::ArrayCodec& 
           {"brick_shape", codec.brick_count() > 0 ? codec.brick_box(0).shape : codec::Extents()},
           {"bound", codec::to_string(entry.bound)},
           {"absolute_bound", info.absolute_bound},
+          {"max_error", entry.errors ? errors : nlohmann::json()},
           {"why", entry.why},
           {"mapping", info.mapping},
           {"method", info.method},

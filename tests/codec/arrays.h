@@ -186,6 +186,13 @@ T element(const Bytes& data, size_t i) {
 std::string violation(const Array& array, const Bytes& decoded,
                       double absolute_bound = std::numeric_limits<double>::infinity());
 
+/// The bits that stand for missing values: the declared ones, and a least or greatest value repeated in over 2% of the
+/// elements further from the others than those span.
+std::vector<uint64_t> missing_values(const Array& array);
+
+/// The largest difference between elements that are finite and not missing in both.
+double largest_error(const Array& array, const Bytes& seen, const std::vector<uint64_t>& missing);
+
 /// 20 log10(range / root of the mean squared error) over finite elements that are no fill values; infinite where none
 /// moved.
 double psnr_of(const Array& array, const Bytes& decoded);

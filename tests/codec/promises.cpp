@@ -166,6 +166,56 @@ std::string violation(const Array& array, const Bytes& decoded, double absolute_
   return "";
 }
 
+std::vector<uint64_t> missing_values(const Array& array) {
+  std::vector<uint64_t> missing = array.spec.fill_values;
+  std::vector<double> values;
+  for (size_t i = 0; i < array.count(); ++i) {
+    const Element x = element_at(array.spec.dtype, array.data, i);
+    if (x.finite && !is_fill(array, x.bits)) {
+      values.push_back(static_cast<double>(x.value));
+    }
+  }
+  std::sort(values.begin(), values.end());
+  if (values.size() < 3) {
+    return missing;
+  }
+  const auto after = std::upper_bound(values.begin(), values.end(), values.front());
+  const auto before = std::lower_bound(values.begin(), values.end(), values.back());
+  const auto often = [&](ptrdiff_t count) { return count > static_cast<ptrdiff_t>(values.size() / 50); };
+  const bool low = after != values.end() && often(after - values.begin());
+  const bool high = before != values.begin() && often(values.end() - before);
+  const double least = low ? *after : values.front();
+  const double most = high ? *std::prev(before) : values.back();
+  for (size_t i = 0; i < array.count(); ++i) {
+    const Element x = element_at(array.spec.dtype, array.data, i);
+    const auto value = static_cast<double>(x.value);
+    const bool hidden = (low && value == values.front() && least - value > values.back() - least) ||
+                        (low && value == values.front() && high && least - value > most - least) ||
+                        (high && value == values.back() && value - most > most - values.front()) ||
+                        (high && value == values.back() && low && value - most > most - least);
+    if (x.finite && hidden && std::find(missing.begin(), missing.end(), x.bits) == missing.end()) {
+      missing.push_back(x.bits);
+    }
+  }
+  return missing;
+}
+
+double largest_error(const Array& array, const Bytes& seen, const std::vector<uint64_t>& missing) {
+  const auto is_missing = [&](const Element& e) {
+    return !e.finite || std::find(missing.begin(), missing.end(), e.bits) != missing.end();
+  };
+  Quad most = 0;
+  for (size_t i = 0; i < array.count(); ++i) {
+    const Element x = element_at(array.spec.dtype, array.data, i);
+    const Element y = element_at(array.spec.dtype, seen, i);
+    if (x.bits != y.bits && !is_missing(x) && !is_missing(y)) {
+      const Quad error = size_of(x.value - y.value);
+      most = error > most ? error : most;
+    }
+  }
+  return static_cast<double>(most);
+}
+
 double psnr_of(const Array& array, const Bytes& decoded) {
   double squares = 0;
   const Range range = range_of(array);

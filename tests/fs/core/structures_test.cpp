@@ -226,6 +226,11 @@ TEST(Layouts, SurviveSerialising) {
                                  : codec::Bound{codec::BoundMode::absolute_and_relative, 0.5, 1e-3};
     entry.why = "because";
     entry.codec = std::string("\0\1\2", 3);
+    if (round % 3 != 0) {
+      entry.errors.emplace().most = {1e-3, 0.1, 2.5, std::numeric_limits<double>::infinity()};
+      entry.least = -1.5;
+      entry.greatest = 3;
+    }
     layout.arrays.push_back(entry);
     layout.holes.add(1 << 19, 1 << 20);
     layout.patched.add(10, 20);
@@ -236,6 +241,9 @@ TEST(Layouts, SurviveSerialising) {
     EXPECT_EQ(back->arrays[0].region, entry.region);
     EXPECT_EQ(back->arrays[0].bound, entry.bound);
     EXPECT_EQ(back->arrays[0].codec, entry.codec);
+    EXPECT_EQ(back->arrays[0].errors, entry.errors);
+    EXPECT_EQ(back->arrays[0].least, entry.least);
+    EXPECT_EQ(back->arrays[0].greatest, entry.greatest);
     EXPECT_EQ(back->extents, layout.extents);
     EXPECT_EQ(back->patched, layout.patched);
     EXPECT_EQ(back->stream_size, layout.stream_size);
@@ -254,6 +262,29 @@ TEST(Layouts, SurviveSerialising) {
       static_cast<void>(Layout::parse(bad));  // must not crash
     }
   }
+}
+
+// Version 1 ended an array with its codec.
+TEST(Layouts, OfVersionOneHaveNoErrors) {
+  Layout layout;
+  layout.size = 1000;
+  ArrayEntry entry;
+  entry.region = {.name = "a", .dtype = codec::DType::u8, .shape = {100}, .chunk_shape = {100}, .chunks = {{0, 20}}};
+  entry.codec = "codec";
+  layout.arrays.push_back(entry);
+  ASSERT_TRUE(layout.build_extents().ok());
+  std::string text = layout.serialise();
+  ASSERT_EQ(text[0], 2);
+  ASSERT_EQ(text[1], 0);
+  ASSERT_EQ(text.back(), 0);  // no errors
+  text.pop_back();
+  text[0] = 1;
+  const auto back = Layout::parse(text);
+  ASSERT_TRUE(back.ok()) << back.error().text;
+  EXPECT_FALSE(back->arrays[0].errors.has_value());
+  EXPECT_EQ(back->arrays[0].codec, "codec");
+  text[0] = 3;
+  EXPECT_EQ(Layout::parse(text).error().code, EPROTO);
 }
 
 TEST(Layouts, OverlappingArraysAreRefused) {
