@@ -364,7 +364,8 @@ LevelErrors errors_of_labels(const ArrayCodec& codec, uint64_t tile, const std::
       seen = written;
       repeat_samples(shape, steps, size, seen.data());
       const double error = errors.largest(written.data(), seen.data(), element_count(shape));
-      out.most.at(level) = std::max(out.most.at(level), (error + moved) * kMargin);
+      out.most.at(level) =
+          std::max(out.most.at(level), moved > 0 || error >= 0x1p53 ? (error + moved) * kMargin : error);
     }
   }
   make_monotone(out);

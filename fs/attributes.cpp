@@ -340,13 +340,19 @@ Result<std::string> Core::max_error_of(InodeNumber inode) {
     return std::string("0\n");  // what is not sealed is as it was written
   }
   const Layout& layout = node->sealed->layout;
+  std::vector<uint8_t> levels(layout.arrays.size(), level_of(view).value_or(0));
+  if (is_bound(view)) {
+    VARVE_ASSIGN(const codec::Bound bound, parse_view_bound(bounds_.spec_of(view)));
+    VARVE_ASSIGN(levels, levels_within(*node->sealed, bound));
+  }
   double most = 0;
   std::string lines;
-  for (const ArrayEntry& entry : layout.arrays) {
+  for (size_t i = 0; i < levels.size(); ++i) {
+    const ArrayEntry& entry = layout.arrays[i];
     if (!entry.errors) {
       return Error{ENODATA, fmt::format("{} was sealed by a version that did not measure errors", node->name)};
     }
-    const double error = entry.errors->most.at(level_of(view).value_or(0));
+    const double error = entry.errors->most.at(levels[i]);
     most = std::max(most, error);
     lines += fmt::format("{} {}\n", error, entry.region.name);
   }

@@ -14,6 +14,7 @@
 #include <string>
 #include <thread>
 
+#include "fs/bound_views.h"
 #include "fs/filesystem.h"
 #include "fs/node.h"
 #include "fs/policy_store.h"
@@ -33,13 +34,14 @@ struct Twin {
 struct Handle {
   NodePointer node;  ///< null: a virtual file that is no view of a real one
   bool writable = false;
-  bool descriptor_closed = false;  ///< flush was called and no write came since; guarded by the node's lock
-  InodeNumber virtual_inode = 0;   ///< 0: the real file
-  uint8_t finest = 0;              ///< levels below are interpolated
-  bool exact_only = false;         ///< refuse what is not bit-exact
-  ViewImagePointer image;          ///< null: the node's own bytes
-  std::mutex mutex;                ///< guards the two below
-  std::string content;             ///< of a virtual file: what is read, or what was written
+  bool descriptor_closed = false;     ///< flush was called and no write came since; guarded by the node's lock
+  InodeNumber virtual_inode = 0;      ///< 0: the real file
+  uint8_t finest = 0;                 ///< levels below are interpolated
+  bool exact_only = false;            ///< refuse what is not bit-exact
+  std::optional<codec::Bound> bound;  ///< show the coarsest levels that keep it
+  ViewImagePointer image;             ///< null: the node's own bytes
+  std::mutex mutex;                   ///< guards the two below
+  std::string content;                ///< of a virtual file: what is read, or what was written
   bool changed = false;
 };
 
@@ -135,7 +137,7 @@ class Core final : public FileSystem {
 
   // file_io.cpp
   /// Merged content; the node's lock is held, shared at least. The range must lie inside the file.
-  Status read_content(Node& node, uint64_t offset, std::span<std::byte> out, uint8_t finest = 0);
+  Status read_content(Node& node, uint64_t offset, std::span<std::byte> out, const ViewLevels& levels = {});
   Result<OpenFile> open_node(const NodePointer& node, std::unique_ptr<Handle> handle, int flags);
   Status open_sealed(Node& node);
   static Status check_exact(const Node& node);
@@ -200,7 +202,7 @@ class Core final : public FileSystem {
   Result<size_t> read_image(Handle& open, uint64_t offset, std::span<std::byte> out);
   Result<index::Dentry> find_imaged(InodeNumber parent, std::string_view name);
   std::optional<std::string> imaged_name(View view, const index::Dentry& real);
-  void forget_region(InodeNumber inode, uint64_t count);
+  void forget_folder(InodeNumber inode, uint64_t count);
 
   // view_description.cpp
   Result<std::string> describe(InodeNumber real);
@@ -232,7 +234,8 @@ class Core final : public FileSystem {
   std::map<std::pair<InodeNumber, InodeNumber>, index::ObjectId> view_pages_;
 
   ViewImageCache images_;
-  RegionFolders regions_;
+  ViewFolders regions_{View::region, kRegionViews, "regions"};
+  ViewFolders bounds_{View::bound, kBoundViews, "bounds"};
 
   std::mutex opened_mutex_;
   std::deque<std::weak_ptr<Node>> opened_;  ///< sealed files opened for reading, latest first: copies come from them

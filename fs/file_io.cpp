@@ -32,7 +32,7 @@ Status Core::open_sealed(Node& node) {
   return {};
 }
 
-Status Core::read_content(Node& node, uint64_t offset, std::span<std::byte> out, uint8_t finest) {
+Status Core::read_content(Node& node, uint64_t offset, std::span<std::byte> out, const ViewLevels& levels) {
   if (!node.staging) {
     if (node.inode.object == 0) {
       std::memset(out.data(), 0, out.size());
@@ -41,7 +41,7 @@ Status Core::read_content(Node& node, uint64_t offset, std::span<std::byte> out,
     if (!node.sealed) {
       return Error{EIO, "the sealed content is not open"};
     }
-    return reader_.read(*node.sealed, offset, out, finest);
+    return reader_.read(*node.sealed, offset, out, levels);
   }
   Staging& staging = *node.staging;
   if (staging.base() == 0) {
@@ -56,7 +56,7 @@ Status Core::read_content(Node& node, uint64_t offset, std::span<std::byte> out,
     }
     const uint64_t below = std::clamp(staging.base_limit(), begin, end);
     if (below > begin) {
-      status = node.sealed ? reader_.read(*node.sealed, begin, part.first(below - begin), finest)
+      status = node.sealed ? reader_.read(*node.sealed, begin, part.first(below - begin), levels)
                            : Status(Error{EIO, "the sealed content is not open"});
     }
     std::memset(part.data() + (below - begin), 0, end - below);
@@ -141,18 +141,22 @@ Result<OpenFile> Core::open_node(const NodePointer& node, std::unique_ptr<Handle
   if (handle->exact_only) {
     VARVE_TRY(check_exact(*node));
   }
+  if (handle->bound && node->sealed && node->inode.object != 0) {
+    VARVE_TRY(levels_within(*node->sealed, *handle->bound));
+  }
   if (handle->writable && (flags & O_TRUNC) != 0) {
     VARVE_TRY(truncate(*node, 0));
   }
   handle->node = node;
   ++node->handles;
   node->writers += handle->writable ? 1 : 0;
-  if (!handle->writable && node->inode.object != 0 && handle->finest == 0 && !handle->image) {
+  if (!handle->writable && node->inode.object != 0 && handle->finest == 0 && !handle->bound && !handle->image) {
     remember_opened(node);
   }
   OpenFile opened;
   if (handle->virtual_inode != 0) {
-    opened.keep_cache = keep_view_pages(*node, handle->virtual_inode);
+    const bool same = keep_view_pages(*node, handle->virtual_inode);
+    opened.keep_cache = same && !handle->bound;  // another bound may have had this number
   } else {
     opened.keep_cache = !node->stale_pages;
     node->stale_pages = false;
@@ -198,7 +202,12 @@ Result<size_t> Core::read(const Caller&, uint64_t handle, uint64_t offset, std::
   if (open.exact_only) {
     VARVE_TRY(check_exact(node));
   }
-  VARVE_TRY(read_content(node, offset, out.first(length), open.finest));
+  std::vector<uint8_t> levels;
+  if (open.bound && node.sealed && node.inode.object != 0) {
+    VARVE_ASSIGN(levels, levels_within(*node.sealed, *open.bound));
+  }
+  VARVE_TRY(
+      read_content(node, offset, out.first(length), levels.empty() ? ViewLevels(open.finest) : ViewLevels(levels)));
   return length;
 }
 
@@ -458,7 +467,7 @@ Result<size_t> Core::copy_range(const Caller& caller, uint64_t from_handle, uint
   if (!from.node || !to.node) {
     return Error{EXDEV, "virtual files are copied by reading and writing"};
   }
-  if (from.node != to.node && from.finest == 0 && !from.image && from_offset == 0 && to_offset == 0) {
+  if (from.node != to.node && from.finest == 0 && !from.bound && !from.image && from_offset == 0 && to_offset == 0) {
     const auto locks = lock_both(*from.node, *to.node);
     const uint64_t size = from.node->inode.size;
     if (length >= size && share_content(*from.node, *to.node)) {

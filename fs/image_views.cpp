@@ -138,8 +138,11 @@ std::optional<std::string> Core::imaged_name(View view, const index::Dentry& rea
   return is_region(view) ? real.name + std::string(kNpySuffix) : real.name;
 }
 
-void Core::forget_region(InodeNumber inode, uint64_t count) {
+void Core::forget_folder(InodeNumber inode, uint64_t count) {
   const View view = view_of(inode);
+  if (is_bound(view)) {
+    bounds_.forget(view, count);
+  }
   if (is_region(view) && regions_.forget(view, count)) {
     images_.drop(view);
   }

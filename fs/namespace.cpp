@@ -80,7 +80,7 @@ Result<Entry> Core::lookup(const Caller& caller, InodeNumber parent, std::string
 
 void Core::forget(InodeNumber inode, uint64_t count) {
   if (view_of(inode) != View::none) {
-    forget_region(inode, count);
+    forget_folder(inode, count);
     nodes_.trim(real_inode(inode));
     return;
   }

@@ -58,7 +58,7 @@ bool Sealed::lossy() const {
                      [](const codec::ArrayCodec& codec) { return codec.info().absolute_bound > 0; });
 }
 
-Status Reader::read(const Sealed& sealed, uint64_t offset, std::span<std::byte> out, uint8_t finest) {
+Status Reader::read(const Sealed& sealed, uint64_t offset, std::span<std::byte> out, const ViewLevels& levels) {
   const uint64_t end = offset + out.size();
   if (end > sealed.layout.size) {
     return Error{EIO, "read past the end of the sealed content"};
@@ -68,7 +68,7 @@ Status Reader::read(const Sealed& sealed, uint64_t offset, std::span<std::byte> 
     const Extent& extent = sealed.layout.extent_at(at);
     const uint64_t skip = at - extent.offset;
     const uint64_t length = std::min(extent.length - skip, end - at);
-    VARVE_TRY(read_extent(sealed, extent, skip, out.subspan(at - offset, length), finest));
+    VARVE_TRY(read_extent(sealed, extent, skip, out.subspan(at - offset, length), levels));
     at += length;
   }
   return apply_patches(sealed, offset, out);
@@ -89,7 +89,8 @@ Status Reader::apply_patches(const Sealed& sealed, uint64_t offset, std::span<st
 }
 
 Status Reader::read_extent(const Sealed& sealed, const Extent& extent, uint64_t skip, std::span<std::byte> out,
-                           uint8_t finest) {
+                           const ViewLevels& levels) {
+  const uint8_t finest = extent.kind == Extent::Kind::array ? levels.of(extent.array) : uint8_t{0};
   if (extent.kind == Extent::Kind::hole || (extent.kind == Extent::Kind::array && finest == kNoElements)) {
     std::memset(out.data(), 0, out.size());
     return {};

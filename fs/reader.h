@@ -38,15 +38,29 @@ using ReadCounts = std::array<ReadCount, kReadKinds>;
 /// In place of a level: nothing of arrays is read, but for patches their elements are zeros.
 inline constexpr uint8_t kNoElements = 255;
 
+/// Which level of its arrays a view shows: levels below are interpolated.
+class ViewLevels {
+ public:
+  /// Of all arrays; or kNoElements.
+  ViewLevels(uint8_t all = 0) : all_(all) {}  // NOLINT(google-explicit-constructor): a level is the same for all
+  /// Of each array of a layout; outlives this.
+  explicit ViewLevels(std::span<const uint8_t> each) : each_(each) {}
+  uint8_t of(uint32_t array) const { return each_.empty() ? all_ : each_[array]; }
+
+ private:
+  uint8_t all_ = 0;
+  std::span<const uint8_t> each_;
+};
+
 /// Thread-safe. Decodes no more than the bricks a range touches.
 class Reader {
  public:
   Reader(index::Index& index, BrickCache& cache, ThreadPool& pool) : index_(index), cache_(cache), pool_(pool) {}
 
-  /// Fills `out` with the file's bytes from `offset`; the range must lie inside the file. `finest`: levels below it are
+  /// Fills `out` with the file's bytes from `offset`; the range must lie inside the file. Levels that are not shown are
   /// interpolated, see ArrayCodec::decode_brick; of integers, which may be labels, points there are copies of the
-  /// nearest ones that are not. Or kNoElements.
-  Status read(const Sealed& sealed, uint64_t offset, std::span<std::byte> out, uint8_t finest = 0);
+  /// nearest ones that are not.
+  Status read(const Sealed& sealed, uint64_t offset, std::span<std::byte> out, const ViewLevels& levels = {});
 
   /// The points of levels >= `level` (kCoarseLevel at most) of a brick, see ArrayCodec::decode_points, in the file's
   /// byte order.
@@ -64,7 +78,7 @@ class Reader {
   Result<LevelRecords> level_records(const Sealed& sealed, uint32_t array, uint64_t brick, uint8_t finest);
   Result<codec::Bytes> record(const Sealed& sealed, const index::RecordKey& key);
   Status read_extent(const Sealed& sealed, const Extent& extent, uint64_t skip, std::span<std::byte> out,
-                     uint8_t finest);
+                     const ViewLevels& levels);
   Status read_elements(const Sealed& sealed, const Extent& extent, uint64_t first, std::span<std::byte> out,
                        uint8_t finest);
   Status read_padding(const Sealed& sealed, const Extent& extent, const ChunkGeometry& geometry, const codec::Box& box,

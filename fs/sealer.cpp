@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <mutex>
 
 #include "fs/box_copy.h"
@@ -406,18 +408,42 @@ Status Sealer::encode_arrays(Work& work) {
   return failure.take();
 }
 
+/// What elements that a new tile holds exactly as they read before may differ by from what was once written: they were
+/// of the array's predecessor or, without one, of any array. Nothing: it is not known.
+std::optional<double> Sealer::error_before(const Work& work, size_t array) {
+  double most = 0;
+  const auto& before = work.job.base->layout.arrays;
+  for (uint32_t i = 0; i < before.size(); ++i) {
+    if (work.old[array].value_or(i) == i) {
+      if (!before[i].errors) {
+        return std::nullopt;
+      }
+      most = std::max(most, before[i].errors->most[0]);
+    }
+  }
+  return most;
+}
+
 /// The errors of whole arrays, once all tiles are encoded. Those of shared tiles are part of what was stated before.
 void Sealer::note_errors(Work& work) {
   for (size_t array = 0; array < work.codecs.size(); ++array) {
     const auto& fates = work.fates[array];
+    const auto has = [&](TileFate fate) { return std::find(fates.begin(), fates.end(), fate) != fates.end(); };
     std::optional<codec::LevelErrors> errors = codec::LevelErrors();
-    if (std::find(fates.begin(), fates.end(), TileFate::share) != fates.end()) {
+    if (has(TileFate::share)) {
       errors = work.job.base->layout.arrays[*work.old[array]].errors;
     }
-    for (const codec::LevelErrors& tile : work.errors[array]) {
-      if (errors) {
-        errors->merge(tile);
+    const std::optional<double> before = has(TileFate::exact) ? error_before(work, array) : 0;
+    if (!before) {
+      errors.reset();
+    }
+    for (size_t tile = 0; tile < work.errors[array].size() && errors; ++tile) {
+      codec::LevelErrors of_tile = work.errors[array][tile];
+      for (double& error : of_tile.most) {
+        const bool mixed = !fates.empty() && fates[tile] == TileFate::exact && *before > 0;
+        error = mixed ? std::nextafter(error + *before, std::numeric_limits<double>::infinity()) : error;
       }
+      errors->merge(of_tile);
     }
     work.layout.arrays[array].errors = errors;
   }

@@ -52,6 +52,7 @@ class Sealer {
   Status finish_layout(Work& work);
   Status encode_arrays(Work& work);
   Status encode_tile(Work& work, size_t array, uint64_t tile);
+  static std::optional<double> error_before(const Work& work, size_t array);
   static void note_errors(Work& work);
   Status encode_stream(Work& work);
   Status encode_patches(Work& work);

@@ -77,33 +77,33 @@ void ViewImageCache::drop(View view) {
   }
 }
 
-Result<View> RegionFolders::open(std::string_view spec) {
+Result<View> ViewFolders::open(std::string_view spec) {
   const std::lock_guard lock(mutex_);
   const std::string text(spec);
   if (const auto known = by_spec_.find(text); known != by_spec_.end()) {
     ++folders_[known->second].references;
     return static_cast<View>(known->second);
   }
-  if (folders_.size() >= kRegionViews) {
-    return Error{ENOSPC, fmt::format("{} different regions are open; close some of them", folders_.size())};
+  if (folders_.size() >= most_) {
+    return Error{ENOSPC, fmt::format("{} different {} are open; close some of them", folders_.size(), what_)};
   }
   uint64_t number = 0;
   do {  // a number is used again as late as can be
-    number = static_cast<uint64_t>(View::region) + next_++ % kRegionViews;
+    number = static_cast<uint64_t>(first_) + next_++ % most_;
   } while (folders_.contains(number));
   folders_[number] = {text, 1};
   by_spec_[text] = number;
   return static_cast<View>(number);
 }
 
-void RegionFolders::refer(View view) {
+void ViewFolders::refer(View view) {
   const std::lock_guard lock(mutex_);
   if (const auto folder = folders_.find(static_cast<uint64_t>(view)); folder != folders_.end()) {
     ++folder->second.references;
   }
 }
 
-bool RegionFolders::forget(View view, uint64_t count) {
+bool ViewFolders::forget(View view, uint64_t count) {
   const std::lock_guard lock(mutex_);
   const auto folder = folders_.find(static_cast<uint64_t>(view));
   if (folder == folders_.end() || folder->second.references > count) {
@@ -117,7 +117,7 @@ bool RegionFolders::forget(View view, uint64_t count) {
   return true;
 }
 
-std::string RegionFolders::spec_of(View view) {
+std::string ViewFolders::spec_of(View view) {
   const std::lock_guard lock(mutex_);
   const auto folder = folders_.find(static_cast<uint64_t>(view));
   return folder == folders_.end() ? "" : folder->second.spec;

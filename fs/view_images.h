@@ -60,9 +60,12 @@ class ViewImageCache {
   uint64_t memory_ = 0;
 };
 
-/// Thread-safe. The SPECs whose folders the kernel knows, each with a view of its own.
-class RegionFolders {
+/// Thread-safe. The names of folders - SPECs of regions, or bounds - that the kernel knows, each with a view of its
+/// own.
+class ViewFolders {
  public:
+  /// The views from number `first` on, of which there are `most`. `what`: their names, for people.
+  ViewFolders(View first, uint64_t most, std::string_view what) : first_(first), most_(most), what_(what) {}
   /// The view of a SPEC, with one more reference. ENOSPC: too many are in use.
   Result<View> open(std::string_view spec);
   /// One more reference to a view that has some.
@@ -77,6 +80,9 @@ class RegionFolders {
     std::string spec;
     uint64_t references = 0;
   };
+  const View first_;
+  const uint64_t most_;
+  const std::string_view what_;
   std::mutex mutex_;
   std::unordered_map<uint64_t, Folder> folders_;  // by view
   std::unordered_map<std::string, uint64_t> by_spec_;

@@ -18,12 +18,14 @@ enum class View : uint64_t {
   exact = 4,    ///< .varve/exact/...: real files, if bit-exact
   level = 8,    ///< and the next kLevels - 1: .varve/level/K/...
   coarse = 16,  ///< and the next kCoarseViews - 1: .varve/coarse/K/...
+  bound = 64,   ///< and the next kBoundViews - 1: .varve/bound/V/..., one for each V in use
   region = 256  ///< and the next kRegionViews - 1: .varve/region/SPEC/..., one for each SPEC in use
 };
 inline constexpr unsigned kViewShift = 48;
 inline constexpr uint64_t kRealInodeMask = (uint64_t{1} << kViewShift) - 1;
 inline constexpr uint8_t kLevels = 4;
 inline constexpr uint8_t kCoarseViews = 10;
+inline constexpr uint64_t kBoundViews = 256 - 64;
 inline constexpr uint64_t kRegionViews = 65536 - 256;
 
 constexpr View view_of(InodeNumber inode) { return static_cast<View>(inode >> kViewShift); }
@@ -48,12 +50,15 @@ constexpr std::optional<uint8_t> coarseness_of(View view) {
   return number < kCoarseViews ? std::optional(static_cast<uint8_t>(number)) : std::nullopt;
 }
 
+constexpr bool is_bound(View view) { return view >= View::bound && view < View::region; }
 constexpr bool is_region(View view) { return view >= View::region; }
 
 /// Files are images (view_images.h): made of the real ones, and of another size.
 constexpr bool has_images(View view) { return is_region(view) || coarseness_of(view).has_value(); }
 
 /// A read-only copy of the real tree: its directories and symbolic links as they are, its files seen another way.
-constexpr bool is_mirror(View view) { return view == View::exact || level_of(view).has_value() || has_images(view); }
+constexpr bool is_mirror(View view) {
+  return view == View::exact || level_of(view).has_value() || is_bound(view) || has_images(view);
+}
 
 }  // namespace varve::fs

@@ -1,5 +1,6 @@
-// The views that mirror the real tree, read-only: .varve/level/K/PATH, each array as its levels >= K give it, and
-// .varve/exact/PATH, which opens bit-exact files alone.
+// The views that mirror the real tree, read-only: .varve/level/K/PATH, each array as its levels >= K give it;
+// .varve/bound/V/PATH, each as the coarsest levels that keep V give it; and .varve/exact/PATH, which opens bit-exact
+// files alone.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -63,6 +64,8 @@ Result<Entry> Core::lookup_mirrored(InodeNumber parent, std::string_view name) {
   entry.attributes = *attributes;
   if (is_region(view)) {
     regions_.refer(view);
+  } else if (is_bound(view)) {
+    bounds_.refer(view);
   }
   return entry;
 }
@@ -108,6 +111,9 @@ Result<OpenFile> Core::open_mirrored(InodeNumber inode, int flags) {
   handle->virtual_inode = inode;
   handle->finest = level_of(view_of(inode)).value_or(0);
   handle->exact_only = view_of(inode) == View::exact;
+  if (is_bound(view_of(inode))) {
+    VARVE_ASSIGN(handle->bound, parse_view_bound(bounds_.spec_of(view_of(inode))));
+  }
   if (has_images(view_of(inode)) && S_ISREG(inode_of(*node).mode)) {
     VARVE_ASSIGN(handle->image, image_of(inode));
   }

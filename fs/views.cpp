@@ -28,7 +28,8 @@ enum class Fixed : uint64_t {
   exact = 7,
   coarse = 8,
   region = 9,
-  scrub = 10
+  scrub = 10,
+  bound = 11
 };
 
 struct FixedFile {
@@ -36,7 +37,7 @@ struct FixedFile {
   Fixed file;
   uint32_t mode;
 };
-constexpr std::array<FixedFile, 10> kFixedFiles{{{"pid", Fixed::pid, S_IFREG | 0444},
+constexpr std::array<FixedFile, 11> kFixedFiles{{{"pid", Fixed::pid, S_IFREG | 0444},
                                                  {"sync", Fixed::sync, S_IFREG | 0444},
                                                  {"policy.toml", Fixed::policy, S_IFREG | 0644},
                                                  {"stat", Fixed::stat, S_IFDIR | 0555},
@@ -45,6 +46,7 @@ constexpr std::array<FixedFile, 10> kFixedFiles{{{"pid", Fixed::pid, S_IFREG | 0
                                                  {"exact", Fixed::exact, S_IFDIR | 0555},
                                                  {"coarse", Fixed::coarse, S_IFDIR | 0555},
                                                  {"region", Fixed::region, S_IFDIR | 0555},
+                                                 {"bound", Fixed::bound, S_IFDIR | 0555},
                                                  {"scrub", Fixed::scrub, S_IFREG | 0644}}};
 
 constexpr InodeNumber fixed_inode(Fixed file) { return view_inode(View::fixed, static_cast<uint64_t>(file)); }
@@ -144,6 +146,13 @@ Result<Entry> Core::lookup_view(const Caller&, InodeNumber parent, std::string_v
       return spec.error();
     }
     VARVE_ASSIGN(const View view, regions_.open(name));
+    found = view_inode(view, index::kRootInode);
+  } else if (parent == fixed_inode(Fixed::bound)) {
+    if (const auto bound = parse_view_bound(name); !bound.ok()) {
+      log_line(LogLevel::warning, bound.error().text);
+      return Error{ENOENT, bound.error().text};
+    }
+    VARVE_ASSIGN(const View view, bounds_.open(name));
     found = view_inode(view, index::kRootInode);
   } else if (view_of(parent) == View::stat) {
     VARVE_ASSIGN(const index::Dentry real, find(real_inode(parent), name));
@@ -262,8 +271,8 @@ Status Core::read_view_directory(InodeNumber directory, uint64_t cookie,
     }
     return {};
   }
-  if (directory == fixed_inode(Fixed::region)) {
-    return {};  // any SPEC can be looked up, none is listed
+  if (directory == fixed_inode(Fixed::region) || directory == fixed_inode(Fixed::bound)) {
+    return {};  // any SPEC or V can be looked up, none is listed
   }
   return index_->list(real_inode(directory), std::max<uint64_t>(cookie, 2), [&](const index::Dentry& entry) {
     if (entry.type != S_IFDIR && entry.type != S_IFREG) {

@@ -57,6 +57,7 @@ int run(int argc, char** argv) {
       "  varve quality run.h5 ~/data/run.h5 --html q.html    PSNR, SSIM, spectra and more\n"
       "  varve scrub ~/data                                  is everything stored still whole\n"
       "  ls ~/data/.varve                                    other views of all files: docs/PREVIEWS.md\n"
+      "  getfattr -n user.varve.max_error ~/data/.varve/level/2/run.h5    how far such a view is off at most\n"
       "  varve umount ~/data\n"
       "  varve fsck ~/store                                  does the store agree with itself\n"
       "Exit status: 0 done; 1 the answer is no (verify, scrub, fsck); 2 wrong use or an error.");

@@ -269,7 +269,9 @@ TEST(Layouts, OfVersionOneHaveNoErrors) {
   Layout layout;
   layout.size = 1000;
   ArrayEntry entry;
-  entry.region = {.name = "a", .dtype = codec::DType::u8, .shape = {100}, .chunk_shape = {100}, .chunks = {{0, 20}}};
+  entry.region.name = "a";
+  entry.region.shape = entry.region.chunk_shape = {100};
+  entry.region.chunks = {{0, 20}};
   entry.codec = "codec";
   layout.arrays.push_back(entry);
   ASSERT_TRUE(layout.build_extents().ok());

@@ -136,11 +136,13 @@ class Array:
 
     @property
     def max_error(self):
-        """What no element of this view differs by from the stored one, as the mount says; None: it does not."""
+        """What no element of this view differs by from the one that was written, as the mount says; None: it does not."""
         try:
-            return float(os.getxattr(self.path, "user.varve.max_error"))
-        except (OSError, ValueError):
+            most, *lines = os.getxattr(self.path, "user.varve.max_error").decode().splitlines()
+        except OSError:
             return None
+        of_arrays = (line.split(" ", 1) for line in lines)
+        return next((float(error) for error, name in of_arrays if name == self.facts["name"]), float(most))
 
     def to_dask(self):
         """A dask array of blocks."""

@@ -1,0 +1,74 @@
+#include "fs/bound_views.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <limits>
+
+#include "fs/policy.h"
+
+namespace varve::fs {
+
+namespace {
+
+/// What no element of an array may differ by. Its range is that of its values when it was last encoded as a whole.
+double limit_of(const codec::Bound& bound, const ArrayEntry& entry, const codec::CodecInfo& info) {
+  const double range = entry.errors ? entry.greatest - entry.least : info.max - info.min;
+  switch (bound.mode) {
+    case codec::BoundMode::absolute:
+      return bound.value;
+    case codec::BoundMode::relative:
+      return bound.value * range;
+    case codec::BoundMode::absolute_and_relative:
+      return std::min(bound.value, bound.second * range);
+    default:
+      return 0;
+  }
+}
+
+}  // namespace
+
+Result<codec::Bound> parse_view_bound(std::string_view text) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool plain = error == std::errc() && end == text.data() + text.size();
+  VARVE_ASSIGN(const codec::Bound bound, codec::parse_bound(plain ? fmt::format("abs:{}", text) : std::string(text)));
+  switch (bound.mode) {
+    case codec::BoundMode::lossless:
+    case codec::BoundMode::absolute:
+    case codec::BoundMode::relative:
+    case codec::BoundMode::absolute_and_relative:
+      return bound;
+    default:
+      return Error{EINVAL,
+                   fmt::format("bound/{}: a view keeps a bound of the kind abs:X, rel:X or both; give one", text)};
+  }
+}
+
+Result<std::vector<uint8_t>> levels_within(const Sealed& sealed, const codec::Bound& bound) {
+  std::vector<uint8_t> levels;
+  FilePolicy policy;
+  policy.choices.push_back({.dataset = "", .bound = bound});
+  for (size_t i = 0; i < sealed.codecs.size(); ++i) {
+    const ArrayEntry& entry = sealed.layout.arrays[i];
+    const codec::CodecInfo info = sealed.codecs[i].info();
+    const double limit = limit_of(bound, entry, info);
+    const double stored = entry.errors ? entry.errors->most[0] : info.absolute_bound;
+    if (stored > limit) {
+      return Error{EIO,
+                   fmt::format("array \"{}\" is stored with errors of up to {}, and {} allows {}; ask for a looser "
+                               "bound",
+                               entry.region.name, stored, codec::to_string(bound), limit)};
+    }
+    uint8_t level = 0;
+    if (entry.errors && policy.bound_for(entry.region).mode != codec::BoundMode::lossless) {
+      while (level + 1U < entry.errors->most.size() && entry.errors->most.at(level + 1U) <= limit) {
+        ++level;
+      }
+    }
+    levels.push_back(level);
+  }
+  return levels;
+}
+
+}  // namespace varve::fs
