@@ -3,6 +3,10 @@
 
 import collections
 import csv
+import os
+import pty
+import re
+import subprocess
 
 from faulty import mounted  # isort: skip: it finds the rest
 from mounted import check, equal, run
@@ -218,8 +222,15 @@ def scenario_mistakes(m):
     path.write_text(base + compare + '["cmp", "{golden}", "{found}"]' + fault)
     done = run(mounted.BINARY, "faults", "campaign", path, "--scratch", path, status=2)
     check("--scratch" in done.stderr and str(path) in done.stderr, done.stderr.strip())
-    run(mounted.BINARY, "faults", "campaign", path)
+    terminal, end = pty.openpty()
+    done = subprocess.run([mounted.BINARY, "faults", "campaign", path], stdout=subprocess.DEVNULL, stderr=end)
+    os.close(end)
+    shown = os.read(terminal, 65_536).decode()
+    os.close(terminal)
+    equal(done.returncode, 0, "a campaign without mistakes")
     equal([row["outcome"] for row in rows(m.plain / "c.results").values()], ["silent"] * 2, "a comparator that tells them apart")
+    check(re.search(r"1 of 2 runs; silent 1; \d+ min \d\d s left", shown) and "2 of 2 runs; silent 2; 0 min 00 s left" in shown,
+          f"how far it is, and when it ends: {shown!r}")
 
 
 if __name__ == "__main__":
