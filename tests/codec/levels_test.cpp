@@ -85,6 +85,7 @@ void expect_true(const Errors& errors) {
 
 TEST(Levels, StatedErrorsAreTrue) {
   std::mt19937_64 random(5);
+  const std::array<Extents, 4> shapes = {Extents{18, 30, 70}, {70, 270}, {9001}, {3, 2, 33, 40}};
   for (const DType type : {DType::f32, DType::f64, DType::f16, DType::bf16, DType::u8, DType::i16, DType::u64}) {
     for (const Content content : kContents) {
       for (const Bound& bound : {Bound{}, Bound{BoundMode::relative, 1e-2}, Bound{BoundMode::relative, 1e-5},
@@ -92,15 +93,14 @@ TEST(Levels, StatedErrorsAreTrue) {
         if (bound.mode == BoundMode::bits && !is_float(type)) {
           continue;
         }
-        for (const Extents& shape : {Extents{18, 30, 70}, Extents{70, 270}, Extents{9001}, Extents{3, 2, 33, 40}}) {
-          const Array array = make_array(type, shape, content, bound, random());
-          SCOPED_TRACE(fmt::format("{} {} axes, content {}, {}", name_of(type), shape.size(), static_cast<int>(content),
-                                   to_string(bound)));
-          expect_true(errors_of(array, true));
-          expect_true(errors_of(array, false, random() % 4 == 0));
-          if (HasFailure()) {
-            return;
-          }
+        const Extents& shape = shapes.at(random() % shapes.size());
+        const Array array = make_array(type, shape, content, bound, random());
+        SCOPED_TRACE(fmt::format("{} {} axes, content {}, {}", name_of(type), shape.size(), static_cast<int>(content),
+                                 to_string(bound)));
+        expect_true(errors_of(array, true));
+        expect_true(errors_of(array, false, random() % 4 == 0));
+        if (HasFailure()) {
+          return;
         }
       }
     }
