@@ -128,6 +128,7 @@ class Core final : public FileSystem {
   void link_dropped(Node& node);
   void erase_content(index::Batch& batch, const Node& node);
   void content_erased(Node& node);
+  Status remove_entry(Node& directory, const index::Dentry& entry, Node& node);
   Status check_replaceable(const Node& node, const Node& replaced);
   Status exchange(Node& from, const index::Dentry& source, Node& to, const index::Dentry& target);
   Status move_entry(Node& from, const index::Dentry& source, Node& to, std::string_view new_name,

@@ -295,6 +295,18 @@ void Core::link_dropped(Node& node) {
   }
 }
 
+/// Takes an entry out of its directory, and a link from what it leads to. Both locks are held.
+Status Core::remove_entry(Node& directory, const index::Dentry& entry, Node& node) {
+  NodeRollback before({&directory, &node});
+  index::Batch batch;
+  drop_entry(batch, directory, entry);
+  drop_link(batch, node);
+  VARVE_TRY(commit(std::move(batch)));
+  before.keep_changes();
+  link_dropped(node);
+  return {};
+}
+
 Status Core::unlink(const Caller&, InodeNumber parent, std::string_view name) {
   VARVE_TRY(check_writable());
   if (view_of(parent) != View::none) {
@@ -309,14 +321,7 @@ Status Core::unlink(const Caller&, InodeNumber parent, std::string_view name) {
   VARVE_ASSIGN(const NodePointer node, nodes_.get(entry.inode));
   const NodeLock directory_lock(directory->mutex);
   const NodeLock lock(node->mutex);
-  NodeRollback before({directory.get(), node.get()});
-  index::Batch batch;
-  drop_entry(batch, *directory, entry);
-  drop_link(batch, *node);
-  VARVE_TRY(commit(std::move(batch)));
-  before.keep_changes();
-  link_dropped(*node);
-  return {};
+  return remove_entry(*directory, entry, *node);
 }
 
 Status Core::remove_directory(const Caller&, InodeNumber parent, std::string_view name) {
@@ -336,14 +341,7 @@ Status Core::remove_directory(const Caller&, InodeNumber parent, std::string_vie
   if (node->inode.size > 0) {
     return Error{ENOTEMPTY, fmt::format("{} is not empty", name)};
   }
-  NodeRollback before({directory.get(), node.get()});
-  index::Batch batch;
-  drop_entry(batch, *directory, entry);
-  drop_link(batch, *node);
-  VARVE_TRY(commit(std::move(batch)));
-  before.keep_changes();
-  link_dropped(*node);
-  return {};
+  return remove_entry(*directory, entry, *node);
 }
 
 Status Core::refuse_descendant(InodeNumber moved, InodeNumber directory) {
