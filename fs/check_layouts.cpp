@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "fs/note_keys.h"
 #include "fs/reader.h"
 #include "fs/staging.h"
 
@@ -20,17 +21,7 @@ using index::StoreCheck;
 
 namespace {
 
-constexpr std::string_view kStagingNotes = "staging/";
-constexpr std::string_view kOrphanNotes = "orphan/";
 constexpr std::string_view kRestore = "restore the file from a copy, or remove it";
-
-/// The number in "PREFIX/000000000000001f", or nothing.
-std::optional<InodeNumber> number_in(std::string_view key, std::string_view prefix) {
-  const std::string digits(key.substr(prefix.size()));
-  char* end = nullptr;
-  const InodeNumber number = std::strtoull(digits.c_str(), &end, 16);
-  return digits.size() == 16 && *end == '\0' ? std::optional(number) : std::nullopt;
-}
 
 /// What the layout of an object is compared with.
 struct Holder {

@@ -7,20 +7,14 @@
 #include <unordered_set>
 
 #include "fs/log.h"
+#include "fs/note_keys.h"
 
 namespace varve::fs {
 
 namespace {
 
-constexpr std::string_view kStagingNotes = "staging/";
-constexpr std::string_view kOrphanNotes = "orphan/";
-
 unsigned worker_count(const FileSystemOptions& options) {
   return options.workers > 0 ? options.workers : std::max(1U, std::thread::hardware_concurrency());
-}
-
-InodeNumber number_in(std::string_view key, std::string_view prefix) {
-  return std::strtoull(std::string(key.substr(prefix.size())).c_str(), nullptr, 16);
 }
 
 }  // namespace
@@ -67,12 +61,12 @@ Status Core::start() {
 Status Core::recover() {
   std::vector<std::pair<InodeNumber, std::string>> staged;
   VARVE_TRY(index_->notes(kStagingNotes, [&](std::string_view key, std::string_view value) {
-    staged.emplace_back(number_in(key, kStagingNotes), value);
+    staged.emplace_back(number_in(key, kStagingNotes).value_or(0), value);
     return true;
   }));
   std::vector<InodeNumber> orphans;
   VARVE_TRY(index_->notes(kOrphanNotes, [&](std::string_view key, std::string_view) {
-    orphans.push_back(number_in(key, kOrphanNotes));
+    orphans.push_back(number_in(key, kOrphanNotes).value_or(0));
     return true;
   }));
   for (const InodeNumber number : orphans) {
@@ -83,9 +77,9 @@ Status Core::recover() {
       if (inode->object != 0) {
         batch.release(inode->object);
       }
-      batch.erase_note(fmt::format("staging/{:016x}", number));
+      batch.erase_note(staging_note(number));
     }
-    batch.erase_note(fmt::format("orphan/{:016x}", number));
+    batch.erase_note(orphan_note(number));
     VARVE_TRY(commit(std::move(batch)));
   }
   std::unordered_set<std::string> known;
@@ -128,7 +122,7 @@ Status Core::recover_staging(InodeNumber number, std::string_view note) {
   if (!found.ok()) {
     return commit([&] {
       index::Batch batch;
-      batch.erase_note(fmt::format("staging/{:016x}", number));
+      batch.erase_note(staging_note(number));
       return batch;
     }());
   }
@@ -199,7 +193,7 @@ Status Core::shut_down() {
     if (node->staging && node->inode.links > 0) {
       // A seal failed (no space, say): keep the data staged.
       VARVE_TRY(node->staging->sync());
-      batch.put_note(fmt::format("staging/{:016x}", node->number), node->staging->note());
+      batch.put_note(staging_note(node->number), node->staging->note());
       node->inode_changed = true;
     }
     if (node->inode_changed && node->inode.links > 0) {

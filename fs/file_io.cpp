@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "fs/core.h"
+#include "fs/note_keys.h"
 
 namespace varve::fs {
 
@@ -101,7 +102,7 @@ Status Core::note_staging_file(Node& node) {
     return {};
   }
   index::Batch batch;
-  batch.put_note(fmt::format("staging/{:016x}", node.number), node.staging->note());
+  batch.put_note(staging_note(node.number), node.staging->note());
   VARVE_TRY(commit(std::move(batch)));
   node.staging_noted = true;
   return {};
@@ -270,7 +271,7 @@ void Core::release(uint64_t handle) {
   if (node->inode.links == 0 && node->handles == 0) {
     index::Batch batch;
     erase_content(batch, *node);
-    batch.erase_note(fmt::format("orphan/{:016x}", node->number));
+    batch.erase_note(orphan_note(node->number));
     if (commit(std::move(batch)).ok()) {  // else the next start finds the note and repeats it
       content_erased(*node);
     }
@@ -302,7 +303,7 @@ Status Core::fsync(const Caller&, uint64_t handle, bool) {
     index::Batch batch;
     if (node.staging) {
       VARVE_TRY(node.staging->sync());
-      batch.put_note(fmt::format("staging/{:016x}", node.number), node.staging->note());
+      batch.put_note(staging_note(node.number), node.staging->note());
       node.staging_noted = true;
       node.staging_synced = true;
     }
@@ -322,7 +323,7 @@ Status Core::clear_content(Node& node) {
     batch.release(node.inode.object);
   }
   if (node.staging_noted) {
-    batch.erase_note(fmt::format("staging/{:016x}", node.number));
+    batch.erase_note(staging_note(node.number));
   }
   index::Inode cleared = node.inode;
   cleared.object = 0;

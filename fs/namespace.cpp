@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "fs/core.h"
+#include "fs/note_keys.h"
 
 namespace varve::fs {
 
@@ -259,7 +260,7 @@ void Core::erase_content(index::Batch& batch, const Node& node) {
     batch.release(node.inode.object);
   }
   if (node.staging_noted) {
-    batch.erase_note(fmt::format("staging/{:016x}", node.number));
+    batch.erase_note(staging_note(node.number));
   }
 }
 
@@ -284,7 +285,7 @@ void Core::drop_link(index::Batch& batch, Node& node) {
   }
   put_inode(batch, node);
   if (node.inode.links == 0) {
-    batch.put_note(fmt::format("orphan/{:016x}", node.number), "");
+    batch.put_note(orphan_note(node.number), "");
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "fs/core.h"
 #include "fs/log.h"
+#include "fs/note_keys.h"
 
 namespace varve::fs {
 
@@ -185,7 +186,7 @@ Status Core::put_content(index::Batch& batch, Node& node, const std::shared_ptr<
     batch.release(node.inode.object);
   }
   if (node.staging_noted) {
-    batch.erase_note(fmt::format("staging/{:016x}", node.number));
+    batch.erase_note(staging_note(node.number));
   }
   index::Inode inode = node.inode;
   inode.object = sealed->object;
