@@ -154,6 +154,21 @@ std::string to_string(const Bound& bound) {
   return "lossless";
 }
 
+std::optional<double> limit_of(const Bound& bound, double range) {
+  switch (bound.mode) {
+    case BoundMode::lossless:
+      return 0;
+    case BoundMode::absolute:
+      return bound.value;
+    case BoundMode::relative:
+      return bound.value * range;
+    case BoundMode::absolute_and_relative:
+      return std::min(bound.value, bound.second * range);
+    default:
+      return std::nullopt;
+  }
+}
+
 uint64_t element_count(const Extents& shape) {
   uint64_t count = 1;
   for (const uint64_t extent : shape) {

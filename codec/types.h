@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -69,6 +70,9 @@ inline constexpr unsigned kMostKeptBits = 52;
 Result<Bound> parse_bound(std::string_view text);
 /// "lossless", "abs:0.5", "abs:0.1+rel:0.001", ...; parse_bound gives the same Bound back.
 std::string to_string(const Bound& bound);
+/// What any finite element of an array of this range may move by. Nothing: it is not the same for all elements, or not
+/// known from the range (pointwise, psnr, ratio, bits).
+std::optional<double> limit_of(const Bound& bound, double range);
 
 /// Extents or indices, slowest axis first. An array has 0 (scalar) to 32 axes.
 using Extents = std::vector<uint64_t>;

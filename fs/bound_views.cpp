@@ -3,46 +3,21 @@
 #include <fmt/format.h>
 
 #include <charconv>
-#include <limits>
 
 #include "fs/policy.h"
 
 namespace varve::fs {
-
-namespace {
-
-/// What no element of an array may differ by. Its range is that of its values when it was last encoded as a whole.
-double limit_of(const codec::Bound& bound, const ArrayEntry& entry, const codec::CodecInfo& info) {
-  const double range = entry.errors ? entry.greatest - entry.least : info.max - info.min;
-  switch (bound.mode) {
-    case codec::BoundMode::absolute:
-      return bound.value;
-    case codec::BoundMode::relative:
-      return bound.value * range;
-    case codec::BoundMode::absolute_and_relative:
-      return std::min(bound.value, bound.second * range);
-    default:
-      return 0;
-  }
-}
-
-}  // namespace
 
 Result<codec::Bound> parse_view_bound(std::string_view text) {
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   const bool plain = error == std::errc() && end == text.data() + text.size();
   VARVE_ASSIGN(const codec::Bound bound, codec::parse_bound(plain ? fmt::format("abs:{}", text) : std::string(text)));
-  switch (bound.mode) {
-    case codec::BoundMode::lossless:
-    case codec::BoundMode::absolute:
-    case codec::BoundMode::relative:
-    case codec::BoundMode::absolute_and_relative:
-      return bound;
-    default:
-      return Error{EINVAL,
-                   fmt::format("bound/{}: a view keeps a bound of the kind abs:X, rel:X or both; give one", text)};
+  if (!codec::limit_of(bound, 0)) {
+    return Error{EINVAL,
+                 fmt::format("bound/{}: a view keeps a bound of the kind abs:X, rel:X or both; give one", text)};
   }
+  return bound;
 }
 
 Result<std::vector<uint8_t>> levels_within(const Sealed& sealed, const codec::Bound& bound) {
@@ -52,7 +27,9 @@ Result<std::vector<uint8_t>> levels_within(const Sealed& sealed, const codec::Bo
   for (size_t i = 0; i < sealed.codecs.size(); ++i) {
     const ArrayEntry& entry = sealed.layout.arrays[i];
     const codec::CodecInfo info = sealed.codecs[i].info();
-    const double limit = limit_of(bound, entry, info);
+    // The range is that of the values when the array was last encoded as a whole.
+    const double limit =
+        codec::limit_of(bound, entry.errors ? entry.greatest - entry.least : info.max - info.min).value_or(0);
     const double stored = entry.errors ? entry.errors->most[0] : info.absolute_bound;
     if (stored > limit) {
       return Error{EIO,

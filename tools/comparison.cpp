@@ -294,22 +294,6 @@ std::vector<Segment> segments_of(const std::vector<fs::ArrayRegion>& arrays, std
   return all;
 }
 
-/// What an array as a whole is held to, but for its PSNR.
-double limit_of(const codec::Bound& bound, double range) {
-  switch (bound.mode) {
-    case codec::BoundMode::lossless:
-      return 0;
-    case codec::BoundMode::absolute:
-      return bound.value;
-    case codec::BoundMode::relative:
-      return bound.value * range;
-    case codec::BoundMode::absolute_and_relative:
-      return std::min(bound.value, bound.second * range);
-    default:
-      return std::numeric_limits<double>::infinity();
-  }
-}
-
 /// A PSNR is reached where errors are spread evenly up to the bound that was derived from it, and missed by so many
 /// decibels at most, where all are as large as it lets them be.
 constexpr double kMostMissed = 4.82;
@@ -320,7 +304,7 @@ void judge(ArrayVerdict& verdict) {
   verdict.min = hidden.low ? verdict.low.second : verdict.low.first;
   verdict.max = hidden.high ? verdict.high.second : verdict.high.first;
   const double range = verdict.max - verdict.min;
-  verdict.limit = limit_of(bound, range);
+  verdict.limit = codec::limit_of(bound, range).value_or(std::numeric_limits<double>::infinity());
   if (verdict.demand.absolute_bound) {
     verdict.limit = std::min(verdict.limit, *verdict.demand.absolute_bound);
   }
