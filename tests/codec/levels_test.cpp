@@ -1,9 +1,6 @@
 // What is said of the errors of level views is true, and never less for a coarser level.
-#include <filesystem>
-#include <fstream>
-
 #include "codec/labels.h"
-#include "tests/codec/arrays.h"
+#include "tests/codec/fields.h"
 
 namespace varve::codec::testing {
 namespace {
@@ -154,24 +151,9 @@ TEST(Levels, StatedErrorsOfFieldsAreTrueAndNotFarAbove) {
   }
   std::array<std::vector<double>, kCoarseLevel + 1> above;
   size_t tested = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(root) / "fields")) {
-    const std::string extension = entry.path().extension().string();
-    if (extension != ".f32" && extension != ".f64") {
-      continue;
-    }
-    Array array;
-    array.spec.dtype = extension == ".f32" ? DType::f32 : DType::f64;
-    const std::string stem = entry.path().stem().string();
-    std::istringstream dims(stem.substr(stem.rfind('_') + 1));
-    std::string extent;
-    while (std::getline(dims, extent, 'x')) {
-      array.spec.shape.push_back(std::stoull(extent));
-    }
-    array.data.resize(array.count() * element_size(array.spec.dtype));
-    std::ifstream(entry.path(), std::ios::binary)
-        .read(reinterpret_cast<char*>(array.data.data()), static_cast<std::streamsize>(array.data.size()));
+  for_each_field(root, [&](const std::string& name, Array& array) {
     for (const Bound& bound : {Bound{}, Bound{BoundMode::relative, 1e-3}}) {
-      SCOPED_TRACE(stem + " " + to_string(bound));
+      SCOPED_TRACE(name + " " + to_string(bound));
       array.spec.bound = bound;
       const Errors errors = errors_of(array, true);
       expect_true(errors);
@@ -181,12 +163,12 @@ TEST(Levels, StatedErrorsOfFieldsAreTrueAndNotFarAbove) {
         const double ratio = real > 0 ? errors.stated.most.at(level) / real : 1;
         above.at(level).push_back(ratio);
         if (ratio > 20) {
-          std::printf("%s level %zu: %g stated, %g\n", (stem + " " + to_string(bound)).c_str(), level,
+          std::printf("%s level %zu: %g stated, %g\n", (name + " " + to_string(bound)).c_str(), level,
                       errors.stated.most.at(level), real);
         }
       }
     }
-  }
+  });
   EXPECT_GT(tested, 80U);
   for (size_t level = 1; level <= kCoarseLevel; ++level) {
     std::sort(above.at(level).begin(), above.at(level).end());
