@@ -43,6 +43,9 @@ struct Handle {
   std::mutex mutex;                   ///< guards the two below
   std::string content;                ///< of a virtual file: what is read, or what was written
   bool changed = false;
+
+  /// Reads give the node's bytes as they are, and not a view of them.
+  bool shows_node() const { return finest == 0 && !bound && !image; }
 };
 
 class Core final : public FileSystem {
@@ -142,6 +145,9 @@ class Core final : public FileSystem {
   Result<OpenFile> open_node(const NodePointer& node, std::unique_ptr<Handle> handle, int flags);
   Status open_sealed(Node& node);
   static Status check_exact(const Node& node);
+  /// For each array the level that keeps the handle's bound; empty without one, and while nothing is sealed. EIO: see
+  /// levels_within(). The lock is held.
+  static Result<std::vector<uint8_t>> bound_levels(const Node& node, const Handle& handle);
   Result<Staging*> staging_of(Node& node);
   Status note_staging_file(Node& node);
   Status truncate(Node& node, uint64_t size);

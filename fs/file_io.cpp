@@ -81,6 +81,13 @@ Status Core::check_exact(const Node& node) {
   return {};
 }
 
+Result<std::vector<uint8_t>> Core::bound_levels(const Node& node, const Handle& handle) {
+  if (!handle.bound || !node.sealed || node.inode.object == 0) {
+    return std::vector<uint8_t>();
+  }
+  return levels_within(*node.sealed, *handle.bound);
+}
+
 /// The node's staging, made if there is none. The lock is held exclusively.
 Result<Staging*> Core::staging_of(Node& node) {
   if (!node.staging) {
@@ -142,16 +149,14 @@ Result<OpenFile> Core::open_node(const NodePointer& node, std::unique_ptr<Handle
   if (handle->exact_only) {
     VARVE_TRY(check_exact(*node));
   }
-  if (handle->bound && node->sealed && node->inode.object != 0) {
-    VARVE_TRY(levels_within(*node->sealed, *handle->bound));
-  }
+  VARVE_TRY(bound_levels(*node, *handle));
   if (handle->writable && (flags & O_TRUNC) != 0) {
     VARVE_TRY(truncate(*node, 0));
   }
   handle->node = node;
   ++node->handles;
   node->writers += handle->writable ? 1 : 0;
-  if (!handle->writable && node->inode.object != 0 && handle->finest == 0 && !handle->bound && !handle->image) {
+  if (!handle->writable && node->inode.object != 0 && handle->shows_node()) {
     remember_opened(node);
   }
   OpenFile opened;
@@ -203,10 +208,7 @@ Result<size_t> Core::read(const Caller&, uint64_t handle, uint64_t offset, std::
   if (open.exact_only) {
     VARVE_TRY(check_exact(node));
   }
-  std::vector<uint8_t> levels;
-  if (open.bound && node.sealed && node.inode.object != 0) {
-    VARVE_ASSIGN(levels, levels_within(*node.sealed, *open.bound));
-  }
+  VARVE_ASSIGN(const std::vector<uint8_t> levels, bound_levels(node, open));
   VARVE_TRY(
       read_content(node, offset, out.first(length), levels.empty() ? ViewLevels(open.finest) : ViewLevels(levels)));
   return length;
@@ -468,7 +470,7 @@ Result<size_t> Core::copy_range(const Caller& caller, uint64_t from_handle, uint
   if (!from.node || !to.node) {
     return Error{EXDEV, "virtual files are copied by reading and writing"};
   }
-  if (from.node != to.node && from.finest == 0 && !from.bound && !from.image && from_offset == 0 && to_offset == 0) {
+  if (from.node != to.node && from.shows_node() && from_offset == 0 && to_offset == 0) {
     const auto locks = lock_both(*from.node, *to.node);
     const uint64_t size = from.node->inode.size;
     if (length >= size && share_content(*from.node, *to.node)) {
