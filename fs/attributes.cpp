@@ -340,7 +340,11 @@ Result<std::string> Core::max_error_of(InodeNumber inode) {
     return std::string("0\n");  // what is not sealed is as it was written
   }
   const Layout& layout = node->sealed->layout;
-  std::vector<uint8_t> levels(layout.arrays.size(), level_of(view).value_or(0));
+  uint8_t level = level_of(view).value_or(0);
+  if (is_region(view)) {
+    VARVE_ASSIGN(level, region_level(view));
+  }
+  std::vector<uint8_t> levels(layout.arrays.size(), level);
   if (is_bound(view)) {
     VARVE_ASSIGN(const codec::Bound bound, parse_view_bound(bounds_.spec_of(view)));
     VARVE_ASSIGN(levels, levels_within(*node->sealed, bound));

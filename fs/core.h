@@ -209,6 +209,7 @@ class Core final : public FileSystem {
   Result<size_t> read_image(Handle& open, uint64_t offset, std::span<std::byte> out);
   Result<index::Dentry> find_imaged(InodeNumber parent, std::string_view name);
   std::optional<std::string> imaged_name(View view, const index::Dentry& real);
+  Result<uint8_t> region_level(View view);
   void forget_folder(InodeNumber inode, uint64_t count);
 
   // view_description.cpp

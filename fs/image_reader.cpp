@@ -253,7 +253,10 @@ Status ImageReader::read_elements(const ImagePart& part, uint64_t first, std::sp
 Status ImageReader::from_bricks(const ImagePart& part, uint32_t array, const Box& box, std::byte* out) const {
   const codec::ArrayCodec& codec = sealed_->codecs[array];
   const size_t element = element_size(codec.dtype());
-  const uint8_t level = level_of(codec, part.axes, box);
+  // Of levels that are shown the wanted points alone; others are interpolated from all points of their brick.
+  const uint8_t found_level = level_of(codec, part.axes, box);
+  const bool whole = found_level < finest_;
+  const uint8_t level = whole ? uint8_t{0} : found_level;
   const Extents steps = codec.level_steps(level);
   const std::vector<uint64_t> bricks = codec.bricks_in(bounding(part.axes, box));
   FirstError error;
@@ -263,7 +266,8 @@ Status ImageReader::from_bricks(const ImagePart& part, uint32_t array, const Box
     if (!hits(part.axes, box, brick, found)) {
       return;
     }
-    const auto points = reader_.points(*sealed_, array, bricks[i], level);
+    const auto points =
+        whole ? reader_.brick(*sealed_, array, bricks[i], finest_) : reader_.points(*sealed_, array, bricks[i], level);
     if (!points.ok()) {
       error.note(points.error());
       return;

@@ -17,10 +17,17 @@ std::vector<std::optional<uint32_t>> arrays_of(const FileImage& image, const Sea
 /// all wanted elements are points of.
 class ImageReader {
  public:
-  /// `sealed`: null where nothing is; then `arrays` is not looked at. All must outlive this.
+  /// `sealed`: null where nothing is; then `arrays` is not looked at. Levels below `finest` are interpolated;
+  /// `original` has to do that, too. All must outlive this.
   ImageReader(Reader& reader, ThreadPool& pool, const FileImage& image, const Sealed* sealed,
-              const std::vector<std::optional<uint32_t>>& arrays, const ReadOriginal& original)
-      : reader_(reader), pool_(pool), image_(image), sealed_(sealed), arrays_(arrays), original_(original) {}
+              const std::vector<std::optional<uint32_t>>& arrays, const ReadOriginal& original, uint8_t finest = 0)
+      : reader_(reader),
+        pool_(pool),
+        image_(image),
+        sealed_(sealed),
+        arrays_(arrays),
+        original_(original),
+        finest_(finest) {}
 
   /// The range must lie in the image.
   Status read(uint64_t offset, std::span<std::byte> out) const;
@@ -37,6 +44,7 @@ class ImageReader {
   const Sealed* sealed_;
   const std::vector<std::optional<uint32_t>>& arrays_;
   const ReadOriginal& original_;
+  const uint8_t finest_;
 };
 
 }  // namespace varve::fs

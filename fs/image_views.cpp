@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include "fs/core.h"
+#include "fs/formats/region_spec.h"
 #include "fs/log.h"
 
 namespace varve::fs {
@@ -100,9 +101,10 @@ Result<size_t> Core::read_image(Handle& open, uint64_t offset, std::span<std::by
   const auto arrays = sealed != nullptr ? open.image->arrays_of(*sealed) : nullptr;
   const std::vector<std::optional<uint32_t>> none;
   const ReadOriginal original = [&](uint64_t from, std::span<std::byte> part) {
-    return read_content(node, from, part);
+    return read_content(node, from, part, open.finest);
   };
-  VARVE_TRY(ImageReader(reader_, pool_, image, sealed, arrays ? *arrays : none, original).read(offset, out));
+  VARVE_TRY(
+      ImageReader(reader_, pool_, image, sealed, arrays ? *arrays : none, original, open.finest).read(offset, out));
   return out.size();
 }
 
@@ -136,6 +138,12 @@ std::optional<std::string> Core::imaged_name(View view, const index::Dentry& rea
     return std::nullopt;
   }
   return is_region(view) ? real.name + std::string(kNpySuffix) : real.name;
+}
+
+/// The level that a region's SPEC asks for.
+Result<uint8_t> Core::region_level(View view) {
+  VARVE_ASSIGN(const RegionSpec spec, RegionSpec::parse(regions_.spec_of(view)));
+  return spec.level;
 }
 
 void Core::forget_folder(InodeNumber inode, uint64_t count) {

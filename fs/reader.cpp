@@ -252,7 +252,6 @@ Result<BrickData> Reader::points(const Sealed& sealed, uint32_t array, uint64_t 
   });
 }
 
-/// Decoded elements in the file's byte order.
 Result<BrickData> Reader::brick(const Sealed& sealed, uint32_t array, uint64_t number, uint8_t finest) {
   return cache_.get({sealed.object, array + 1, finest, number}, [&]() -> Result<Bytes> {
     const codec::ArrayCodec& codec = sealed.codecs[array];

@@ -65,6 +65,8 @@ class Reader {
   /// The points of levels >= `level` (kCoarseLevel at most) of a brick, see ArrayCodec::decode_points, in the file's
   /// byte order.
   Result<BrickData> points(const Sealed& sealed, uint32_t array, uint64_t brick, uint8_t level);
+  /// All elements of a brick, levels below `finest` interpolated as read() does it, in the file's byte order.
+  Result<BrickData> brick(const Sealed& sealed, uint32_t array, uint64_t number, uint8_t finest);
 
   /// What was read since this was made.
   const ReadCounts& reads() const { return reads_; }
@@ -87,7 +89,6 @@ class Reader {
                   std::byte* out, uint8_t finest);
   Status read_stream(const Sealed& sealed, uint32_t region, uint64_t offset, std::span<std::byte> out);
   Status apply_patches(const Sealed& sealed, uint64_t offset, std::span<std::byte> out);
-  Result<BrickData> brick(const Sealed& sealed, uint32_t array, uint64_t number, uint8_t finest);
   Result<BrickData> coarse_grid(const Sealed& sealed, uint32_t array, uint64_t tile);
 
   index::Index& index_;

@@ -49,6 +49,7 @@ nlohmann::json describe_array(const ArrayEntry& entry, const codec::ArrayCodec& 
           {"fortran_order", region.fortran_order},
           {"shape", region.shape},
           {"chunk_shape", region.chunk_shape},
+          {"fill_values", region.fill_values},
           {"brick_shape", codec.brick_count() > 0 ? codec.brick_box(0).shape : codec::Extents()},
           {"bound", codec::to_string(entry.bound)},
           {"absolute_bound", info.absolute_bound},

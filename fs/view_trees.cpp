@@ -117,6 +117,9 @@ Result<OpenFile> Core::open_mirrored(InodeNumber inode, int flags) {
   if (has_images(view_of(inode)) && S_ISREG(inode_of(*node).mode)) {
     VARVE_ASSIGN(handle->image, image_of(inode));
   }
+  if (is_region(view_of(inode))) {
+    VARVE_ASSIGN(handle->finest, region_level(view_of(inode)));
+  }
   return open_node(node, std::move(handle), flags);
 }
 

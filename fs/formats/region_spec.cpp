@@ -92,6 +92,18 @@ Result<RegionIndex> parse_index(std::string_view text, std::string_view item) {
   return index;
 }
 
+/// What comes after ']': nothing, or '@' and a level.
+Result<uint8_t> parse_level(std::string_view text, std::string_view suffix) {
+  if (suffix.empty()) {
+    return uint8_t{0};
+  }
+  if (suffix.size() != 2 || suffix[0] != '@' || suffix[1] < '0' || suffix[1] > '0' + codec::kCoarseLevel) {
+    return malformed(text,
+                     fmt::format("\"{}\" after ']' is not '@' and a level from 0 to {}", suffix, codec::kCoarseLevel));
+  }
+  return static_cast<uint8_t>(suffix[1] - '0');
+}
+
 /// One axis of `extent` elements, by the rules of Python's slice.indices().
 SliceAxis slice_of(const RegionIndex& index, uint64_t extent) {
   const auto length = static_cast<int64_t>(extent);
@@ -118,10 +130,12 @@ Result<RegionSpec> RegionSpec::parse(std::string_view text) {
   if (open == std::string_view::npos) {
     return spec;
   }
-  if (!text.ends_with(']')) {
+  const size_t close = text.rfind(']');
+  if (close == std::string_view::npos || close < open) {
     return malformed(text, "']' is not the end");
   }
-  std::string_view rest = text.substr(open + 1, text.size() - open - 2);
+  VARVE_ASSIGN(spec.level, parse_level(text, text.substr(close + 1)));
+  std::string_view rest = text.substr(open + 1, close - open - 1);
   if (trimmed(rest).empty()) {
     return malformed(text, "nothing is between '[' and ']'");
   }

@@ -266,5 +266,50 @@ def scenario_reads(m):
     equal([counts[str(level)] for level in LEVELS], [1, 1, 1, 1], "a corner is one brick")
 
 
+def scenario_levels(m):
+    """SPEC@K: the elements that .varve/level/K shows, read from levels K and up, and what they are off by at most."""
+    m.bound("rel:1e-3")
+    parts = ["[33]", "[33,::8,::8]", "[::8,::8,::8]", "[5:60:3,7]", "[..., 9]", "[::-1,4:40]", "[5,6,7]"]
+    samples = npy_samples()
+    for name in ("f4", "f8", "big", "fortran", "fortran_big", "complex", "labels", "nan", "bool"):
+        np.save(m.root / f"{name}.npy", samples[name])
+    names = write_hdf5(m.root / "a.h5")
+    np.save(m.root / "patched.npy", samples["f4"])
+    m.restart()
+    patched = np.load(m.root / "patched.npy", mmap_mode="r+")
+    patched[30:34, 20:40] = 7
+    del patched
+    m.restart()
+    for level in LEVELS:
+        for name in ("f4", "f8", "big", "fortran", "fortran_big", "complex", "labels", "nan", "bool", "patched"):
+            whole = np.load(view(m, f"level/{level}", f"{name}.npy"))
+            for text in parts:
+                wanted = np.asarray(part_of(whole, text), whole.dtype)
+                equal_bytes(np.load(region(m, f"{text}@{level}", f"{name}.npy")), wanted, f"{name} {text}@{level}")
+        with h5py.File(view(m, f"level/{level}", "a.h5"), "r") as file:
+            for name in set(names) - {"summed"}:  # whose checksums interpolated elements do not have
+                whole = file[name][...]
+                for text in (text for text in parts if has(whole, text)):
+                    found = np.load(region(m, f"{escaped(name)}{text}@{level}", "a.h5"))
+                    equal_bytes(found, np.asarray(part_of(whole, text), whole.dtype), f"{name} {text}@{level}")
+        stated = [os.getxattr(path, "user.varve.max_error")
+                  for path in (view(m, f"level/{level}", "f4.npy"), region(m, f"[33]@{level}", "f4.npy"))]
+        equal(stated[1], stated[0], f"the stated error at level {level}")
+    np.save(m.root / "large.npy", smooth((130, 128, 128)))
+    for level in LEVELS:
+        m.restart()
+        np.load(region(m, f"[33,::8,::8]@{level}", "large.npy"))
+        counts = reads(m)
+        equal([one for one in LEVELS if counts[str(one)] > 0], list(range(level, 4)), f"levels read for @{level}")
+    for spec in ("[1]@", "[1]@4", "[1]@33", "[1]@-1", "[1]@a", "[1] @1", "[1]@1]"):
+        refused(errno.EINVAL, region(m, spec, "f4.npy").stat, f"{spec}")
+    check("after ']'" in m.log(), "the log says why")
+
+
+def equal_bytes(found, wanted, what):
+    if found.dtype != wanted.dtype or found.shape != wanted.shape or found.tobytes() != wanted.tobytes():
+        raise mounted.Failure(f"{what}: {found.dtype} {found.shape} differs from {wanted.dtype} {wanted.shape}")
+
+
 if __name__ == "__main__":
     mounted.main(mounted.scenarios(globals()))

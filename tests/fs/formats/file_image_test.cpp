@@ -38,6 +38,10 @@ TEST(RegionSpec, NamesAxesAndEllipsis) {
   EXPECT_EQ(RegionSpec::parse("run:u%3A%5b%25%2Fv[1]")->dataset, "run/u:[%/v");
   EXPECT_EQ(RegionSpec::parse(":run:u")->dataset, "run/u");
   EXPECT_EQ(RegionSpec::parse("")->dataset, "");
+  EXPECT_EQ(RegionSpec::parse("u[1,:]")->level, 0);
+  EXPECT_EQ(RegionSpec::parse("u[1,:]@3")->level, 3);
+  EXPECT_EQ(RegionSpec::parse("u[1,:]@3")->indices.size(), 2);
+  EXPECT_EQ(RegionSpec::parse("u@3")->dataset, "u@3");
   const auto part = part_of("u[1,...,2:5]", {4, 5, 6, 7});
   EXPECT_EQ(part.kept, (std::vector<bool>{false, true, true, true}));
   EXPECT_EQ(kept_shape(part), (codec::Extents{5, 6, 3}));
