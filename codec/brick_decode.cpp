@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "codec/coding.h"
+#include "codec/difference.h"
 #include "codec/record.h"
 
 namespace varve::codec {
@@ -20,9 +21,11 @@ struct Workspace {
   LevelMemory<W> levels;
   RecordReader reader;
   Buffer<uint8_t> tokens;
+  Buffer<uint8_t> summed;  ///< tokens of codes where those that were read are of differences
   Buffer<uint8_t> contexts;
   std::vector<W> exact;
   Buffer<BitsOf<W>> wide;
+  CodeDifferences<W> differences;
   Buffer<uint32_t> places;
   std::vector<Patch> patches;
   Buffer<W> row;
@@ -32,13 +35,14 @@ struct Workspace {
 template <typename W>
 class Decoder {
  public:
-  /// `dims`: of the tile or brick.
-  Decoder(const Settings& settings, const Dims& dims)
+  /// `box`: the tile or brick.
+  Decoder(const Settings& settings, const Box& box)
       : coding_(settings),
         settings_(settings),
         lossy_(settings.scheme == Scheme::codes),
         thresholds_(lossy_ ? kCodeThresholds : residual_thresholds(settings.residual_base)),
-        dims_(dims) {
+        dims_(settings.geometry.dims_of(box)),
+        differences_(settings, box) {
     work_.patches.clear();
   }
 
@@ -218,6 +222,12 @@ class Decoder {
     // Tokens of a preview tell what is special, and nothing else: as codes 0 they would cut predictions to the width of
     // integers, so that what overshoots would wrap around.
     DecodeJob<W> job = make_job(preview_ && !lossy_ ? nullptr : tokens, level);
+    if (differences_ && tokens != nullptr && !preview_ && work_.reader.method() == Method::tokens) {
+      uint8_t* const summed = work_.summed.reserve(dims.count() + kSlackBytes);
+      std::memcpy(summed, tokens, dims.count());
+      work_.differences.undo(summed, dims.count(), differences_.steps(dims), work_.wide.data());
+      job.tokens = summed;
+    }
     step.describe(c, job);
     run(job);
     const Method method = work_.reader.method();
@@ -362,6 +372,7 @@ class Decoder {
   bool lossy_;
   Thresholds thresholds_;
   Dims dims_;
+  DifferenceAxis differences_;
   Dims grid_;          ///< what patches count
   unsigned unit_ = 0;  ///< level of that grid
   Workspace<W>& work_ = workspace();
@@ -504,11 +515,11 @@ std::optional<Status> copy_elements_of(const std::array<std::optional<std::span<
 
 Result<CoarseGrid> decode_coarse(const Settings& settings, uint64_t tile, std::span<const std::byte> record) {
   const Geometry& geometry = settings.geometry;
-  const Dims dims = geometry.dims_of(geometry.tile_box(tile));
-  const Dims grid = coarsen(dims, geometry.coarse_shift);
+  const Box box = geometry.tile_box(tile);
+  const Dims grid = coarsen(geometry.dims_of(box), geometry.coarse_shift);
   return with_work_type(settings, [&](auto zero) -> Result<CoarseGrid> {
     using W = decltype(zero);
-    Decoder<W> decoder(settings, dims);
+    Decoder<W> decoder(settings, box);
     VARVE_ASSIGN(const Plane<W> plane, decoder.coarse(record, geometry.coarse_shift));
     const GridParts parts{grid.count(), sizeof(W), plane.special != nullptr};
     CoarseGrid out;
@@ -556,7 +567,7 @@ Status decode_brick(const Settings& settings, uint64_t brick, std::span<const st
       one.index = thinned(one.index, dims, last);
       apply(one, layout, size, out);
     };
-    Decoder<W> decoder(settings, dims);
+    Decoder<W> decoder(settings, box);
     const Plane<W> window =
         coarse_window<W>(points, origin, coarsen(dims, geometry.coarse_shift), Decoder<W>::memory());
     std::optional<Status> copied;

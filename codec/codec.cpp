@@ -188,9 +188,11 @@ CodecInfo ArrayCodec::info() const {
           : from.mapping.kind == MappingKind::orders ? "quantized in relative steps"
                                                      : fmt::format("rounded to {} bits", from.mapping.kept_bits);
   }
-  info.method =
-      floats + fmt::format("{}, {} along axes {}, {} tables", how,
-                           kInterpolations.at(static_cast<size_t>(from.interpolation)), axes, from.tables.size());
+  const std::string differences =
+      from.difference_axis.has_value() ? fmt::format(", differences along axis {}", *from.difference_axis) : "";
+  info.method = floats + fmt::format("{}, {} along axes {}{}, {} tables", how,
+                                     kInterpolations.at(static_cast<size_t>(from.interpolation)), axes, differences,
+                                     from.tables.size());
   return info;
 }
 

@@ -20,11 +20,6 @@ uint64_t mix(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// About log2(v) for v >= 1: exact at powers of two, linear between them.
-inline float rough_log2(float v) {
-  return static_cast<float>(std::bit_cast<uint32_t>(v) - 0x3f800000U) * (1.0F / 8388608.0F);
-}
-
 using Run = std::array<double, kRun>;
 using ByStride = std::array<Run, kStrides>;
 

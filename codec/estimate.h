@@ -5,6 +5,11 @@
 
 namespace varve::codec {
 
+/// About log2(v) for v >= 1: exact at powers of two, linear between them.
+inline float rough_log2(float v) {
+  return static_cast<float>(std::bit_cast<uint32_t>(v) - 0x3f800000U) * (1.0F / 8388608.0F);
+}
+
 /// A part of an array: its points (see Coding), C order.
 template <typename W>
 struct Region {
@@ -32,6 +37,14 @@ std::vector<AxisEstimate> estimate_axes(const Settings& settings, const Extents&
 /// predictions are whole codes, bit for bit. Looks at some points of level 0; nothing: there are none to look at.
 template <typename W>
 std::optional<bool> looks_decoded(const Settings& settings, const Region<W>& region);
+
+/// For each axis, which part of an array's bits would be saved if codes were coded as differences along it; below 0
+/// where that makes more. Of points of level 0, without the noise of quantization: a trial has to confirm it.
+template <typename W>
+std::vector<double> difference_savings(const Settings& settings, const Region<W>& region);
+
+extern template std::vector<double> difference_savings(const Settings&, const Region<float>&);
+extern template std::vector<double> difference_savings(const Settings&, const Region<double>&);
 
 extern template std::vector<AxisEstimate> estimate_axes(const Settings&, const Extents&,
                                                         const std::vector<Region<float>>&);

@@ -27,6 +27,7 @@ constexpr unsigned kMoreFlags = 128;
 constexpr unsigned kMapped = 1;
 constexpr unsigned kSecondBound = 2;
 constexpr unsigned kQuintic = 4;
+constexpr unsigned kDifferences = 8;
 
 /// Those that headers without a second byte of flags can have.
 constexpr unsigned kFirstModes = 3;
@@ -91,7 +92,8 @@ Status read_geometry(ByteReader& in, Geometry& geometry) {
 
 unsigned more_flags_of(const Settings& settings) {
   return (settings.is_mapped() ? kMapped : 0U) | (settings.interpolation == Interpolation::quintic ? kQuintic : 0U) |
-         (settings.bound.mode == BoundMode::absolute_and_relative ? kSecondBound : 0U);
+         (settings.bound.mode == BoundMode::absolute_and_relative ? kSecondBound : 0U) |
+         (settings.difference_axis.has_value() ? kDifferences : 0U);
 }
 
 bool is_number(double value) { return std::isfinite(value) && value >= 0; }
@@ -150,6 +152,9 @@ Bytes write_header(const Settings& settings) {
   if (has_more) {
     out.put_u8(static_cast<uint8_t>(more));
   }
+  if (settings.difference_axis.has_value()) {
+    out.put_u8(*settings.difference_axis);
+  }
   out.put_varint(geometry.shape.size());
   for (const uint64_t extent : geometry.shape) {
     out.put_varint(extent);
@@ -207,7 +212,7 @@ Result<Settings> read_header(std::span<const std::byte> header) {
   const unsigned more = has_more ? in.get_u8() : 0;
   if (size == 0 || (flags & kSchemeMask) > 2 ||
       mode > (has_more ? static_cast<unsigned>(BoundMode::bits) : kFirstModes - 1) ||
-      (more & ~(kMapped | kSecondBound | kQuintic)) != 0) {
+      (more & ~(kMapped | kSecondBound | kQuintic | kDifferences)) != 0) {
     return bad("its element type, flags or bound mode are unknown");
   }
   made.scheme = static_cast<Scheme>(flags & kSchemeMask);
@@ -217,11 +222,18 @@ Result<Settings> read_header(std::span<const std::byte> header) {
   if ((more & kQuintic) != 0 && made.scheme != Scheme::codes) {
     return bad("its interpolation does not fit its scheme");
   }
+  if ((more & kDifferences) != 0) {
+    made.difference_axis = in.get_u8();
+  }
   made.schedule = (flags & kFinerCoarse) != 0 ? 1 : 0;
   made.bound_exceeds_range = (flags & kExceeds) != 0;
   made.geometry.coarse_shift = (flags & kTiny) != 0 ? 0 : 3;
   made.bound.mode = static_cast<BoundMode>(mode);
   VARVE_TRY(read_geometry(in, made.geometry));
+  if (made.difference_axis.has_value() &&
+      (*made.difference_axis >= made.geometry.shape.size() || made.scheme == Scheme::elements)) {
+    return bad("its axis of differences is none of its axes, or its scheme has no codes");
+  }
   if ((flags & kHasRange) != 0) {
     made.bound.value = in.get_f64();
     made.min = in.get_f64();

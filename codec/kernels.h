@@ -153,6 +153,14 @@ struct TypedKernels {
   /// The codes of the tokens from kFirstWideToken on, whose raw bits are in `bits`; `out` has room for `count` and
   /// slack.
   void (*wide_codes)(const uint8_t* tokens, size_t count, BitInput& bits, BitsOf<T>* out);
+  /// The signed codes of tokens; those without one have code 0. `wide`: as DecodeJob has them. `codes` has slack.
+  void (*codes_of)(const uint8_t* tokens, size_t count, const BitsOf<T>* wide, BitsOf<T>* codes);
+  /// The inverse, for codes. `wide` has room for a vector more. Returns how many are wide.
+  size_t (*tokens_of)(const BitsOf<T>* codes, size_t count, uint8_t* tokens, BitsOf<T>* wide);
+  /// codes[i] -= codes[i - step] as it was, for all i >= step.
+  void (*subtract_before)(BitsOf<T>* codes, size_t count, size_t step);
+  /// The inverse.
+  void (*add_before)(BitsOf<T>* codes, size_t count, size_t step);
   /// out[i] = from[2 i]; reads nothing at or after `end`.
   void (*every_second)(const T* from, const T* end, size_t count, T* out);
   /// out = even[0], odd[0], even[1], ..., `count` in all; nothing after it is written. `even` and `odd` have slack, but

@@ -3,6 +3,7 @@
 
 #include "codec/kernels_classes.h"
 #include "codec/kernels_coder.h"
+#include "codec/kernels_differences.h"
 
 namespace varve::codec {
 namespace {
@@ -17,6 +18,10 @@ constexpr TypedKernels<T> make_typed() {
   made.encode_residuals = encode_residuals<T>;
   made.decode_residuals = decode_residuals<T>;
   made.wide_codes = wide_codes<T>;
+  made.codes_of = codes_of<T>;
+  made.tokens_of = tokens_of_codes<T>;
+  made.subtract_before = subtract_before<T>;
+  made.add_before = add_before<T>;
   made.every_second = every_second<T>;
   made.interleave = interleave<T>;
   made.put_marked = put_marked<T>;

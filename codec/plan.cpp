@@ -338,6 +338,34 @@ class Planner {
     return best;
   }
 
+  /// Codes as differences along an axis, where that saves enough to be worth the time.
+  void choose_differences(Settings& settings) const {
+    constexpr double kWorthATrial = 0.08;
+    constexpr double kWorthIt = 0.96;
+    if (settings.scheme != Scheme::codes) {
+      return;
+    }
+    const std::vector<double> savings = with_work_type(settings, [&](auto zero) -> std::vector<double> {
+      using W = decltype(zero);
+      if constexpr (kIsReal<W>) {
+        std::vector<std::vector<W>> memory;
+        return difference_savings<W>(settings, regions_as<W>(settings, memory)[0]);
+      }
+      return {};
+    });
+    const auto most = std::max_element(savings.begin(), savings.end());
+    if (most == savings.end() || *most < kWorthATrial) {
+      return;
+    }
+    const uint64_t count = element_count(spec_.shape);
+    const uint64_t limit = count > kTrialFrom ? kTrialElements : std::clamp(count / 16, kPeekElements, kRegionElements);
+    const double without = measured_bits(settings, limit);
+    settings.difference_axis = static_cast<uint8_t>(most - savings.begin());
+    if (measured_bits(settings, limit) > kWorthIt * without) {
+      settings.difference_axis.reset();
+    }
+  }
+
   /// Bits for each point of the middle of the first region (at most `limit`), encoded as an array by itself.
   double measured_bits(const Settings& settings, uint64_t limit = kRegionElements) const {
     const Box part = middle(boxes_[0].shape, limit);
@@ -457,6 +485,7 @@ class Planner {
       auto made = maker(ranked);
       if (made.has_value() && !made->is_mapped()) {
         base_ = *std::move(made);
+        choose_differences(base_);
         return {};
       }
       best = with(Scheme::codes, ranked[0]);
@@ -466,6 +495,8 @@ class Planner {
       } else if (element_count(spec_.shape) > kTrialFrom) {
         best = best_of_trials(ranked);
       }
+      choose_differences(best);
+      bits = best.difference_axis.has_value() ? measured_bits(best) : bits;
     }
     // Exact schemes may be as good; where steps between elements are longer than the bound, even better.
     if (bits > raw / 4 || best.is_mapped()) {

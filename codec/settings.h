@@ -42,9 +42,10 @@ struct Settings {
   double max = 0;
   Scheme scheme = Scheme::elements;
   Interpolation interpolation = Interpolation::cubic;  ///< quintic: Scheme::codes only
-  uint8_t schedule = 0;                                ///< how the quantum depends on the level: see level_scale()
-  uint8_t residual_base = 0;                           ///< bit length of context 0; Scheme::residuals only
-  std::vector<uint64_t> specials;                      ///< bit patterns coded as kTokenSpecial; at most kMaxSpecials
+  std::optional<uint8_t> difference_axis;  ///< codes are coded as differences along it; not Scheme::elements
+  uint8_t schedule = 0;                    ///< how the quantum depends on the level: see level_scale()
+  uint8_t residual_base = 0;               ///< bit length of context 0; Scheme::residuals only
+  std::vector<uint64_t> specials;          ///< bit patterns coded as kTokenSpecial; at most kMaxSpecials
   Geometry geometry;
   TableSet tables;  ///< empty for Scheme::elements
 
@@ -60,6 +61,7 @@ struct Settings {
     mapping = {};
     absolute_bound = work_bound = quantum = 0;
     interpolation = interpolation == Interpolation::quintic ? Interpolation::cubic : interpolation;
+    difference_axis.reset();
   }
   /// Whether points are work values that stand for elements, else the elements themselves.
   bool is_mapped() const { return scheme == Scheme::codes && !is_identity(dtype, mapping); }

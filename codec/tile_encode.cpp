@@ -2,6 +2,7 @@
 #include "codec/tile_encode.h"
 
 #include "codec/coding.h"
+#include "codec/difference.h"
 #include "codec/grid.h"
 #include "codec/lossless.h"
 
@@ -31,6 +32,7 @@ struct Workspace {
   Buffer<uint8_t> contexts;
   Buffer<uint32_t> exact;
   Buffer<BitsOf<W>> wide;
+  CodeDifferences<W> differences;
   Buffer<uint8_t> marks;
   Bytes coarse;
   std::vector<uint8_t> coarse_activity;
@@ -65,8 +67,9 @@ class TileEncoder {
   TileEncoder(const TileEncoder&) = delete;
   TileEncoder& operator=(const TileEncoder&) = delete;
 
-  void coarse(uint64_t tile, const Layout& layout) {
+  void coarse(uint64_t tile, const Box& box, const Layout& layout) {
     layout_ = &layout;
+    differences_ = DifferenceAxis(settings_, box);
     load_coarse();
     const Dims grid = coarsen(layout.dims, shift_);
     Plane<W> plane;
@@ -83,8 +86,9 @@ class TileEncoder {
     keep_coarse(plane, grid);
   }
 
-  void brick(uint64_t number, const Layout& layout, const std::array<size_t, 3>& origin) {
+  void brick(uint64_t number, const Box& box, const Layout& layout, const std::array<size_t, 3>& origin) {
     layout_ = &layout;
+    differences_ = DifferenceAxis(settings_, box);
     number_ = number;
     if (predicts()) {
       load_brick();
@@ -436,6 +440,9 @@ class TileEncoder {
     job.x_end = from.end;
     uint8_t* tokens = work_.tokens.reserve(count + kSlackBytes);
     run(job, c, level, 0, tokens);
+    if (differences_ && !elements_) {
+      job.wide_count = work_.differences.take(tokens, count, differences_.steps(dims), job.wide);
+    }
     put_lists(job, dims, c, level, 0);
     if (elements_) {
       uint8_t* marks = work_.marks.reserve(count + kSlackBytes);
@@ -501,6 +508,7 @@ class TileEncoder {
   Workspace<W>& work_ = workspace();
   W bound_{};
   const Layout* layout_ = nullptr;
+  DifferenceAxis differences_;
   uint64_t number_ = 0;
   bool elements_ = false;
   bool stopped_ = false;
@@ -517,7 +525,7 @@ template <typename Encoder>
 void encode_with(Encoder&& encoder, const Geometry& geometry, uint64_t tile, BrickChoice choice) {
   const Box box = geometry.tile_box(tile);
   const Layout layout = geometry.layout(box, box);
-  encoder.coarse(tile, layout);
+  encoder.coarse(tile, box, layout);
   if (geometry.coarse_shift == 0 || choice.step == 0 || encoder.stopped()) {
     return;
   }
@@ -529,7 +537,7 @@ void encode_with(Encoder&& encoder, const Geometry& geometry, uint64_t tile, Bri
         step == 1 ? first : std::min(bricks.size() - 1, first + (first / step * 7 + tile * 3 + step / 2) % step);
     const Box part = geometry.brick_box(bricks[i]);
     const Layout place = geometry.layout(part, box);
-    encoder.brick(bricks[i], place, coarse_origin(geometry, part, box));
+    encoder.brick(bricks[i], part, place, coarse_origin(geometry, part, box));
   }
 }
 

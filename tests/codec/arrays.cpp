@@ -6,6 +6,15 @@ namespace varve::codec::testing {
 
 namespace {
 
+/// From -1 to 1, of some indices.
+double scatter(uint64_t seed, const size_t* index, size_t count) {
+  for (size_t k = 0; k < count; ++k) {
+    seed = (seed ^ index[k]) * 0x9e3779b97f4a7c15U;
+    seed ^= seed >> 29;
+  }
+  return static_cast<double>(seed * 0xbf58476d1ce4e5b9U >> 12) * 0x1p-51 - 1;
+}
+
 template <typename T>
 T value_at(Content content, size_t i, const Extents& index, std::mt19937_64& random) {
   using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
@@ -54,6 +63,11 @@ T value_at(Content content, size_t i, const Extents& index, std::mt19937_64& ran
     case Content::decimals:  // hundredths, some missing
       return random() % 50 == 0 ? std::numeric_limits<T>::quiet_NaN()
                                 : static_cast<T>(std::floor(static_cast<double>(wave) * 4000) / 100.0);
+    case Content::layers: {  // what is rough is the same in every layer, what is smooth is not
+      const double smooth = wave - std::sin(0.11 * static_cast<double>(index[0]));
+      return static_cast<T>((3 + scatter(1, index.data(), 1)) * smooth +
+                            0.1 * scatter(2, index.data() + 1, index.size() - 1));
+    }
   }
   return T(0);
 }

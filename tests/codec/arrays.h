@@ -251,11 +251,13 @@ enum class Content {
   mask,
   zeros,
   steps,
-  decimals
+  decimals,
+  layers
 };
 inline constexpr std::array kContents = {Content::constant, Content::ramp,       Content::waves,    Content::noise,
                                          Content::denormal, Content::huge_range, Content::specials, Content::fills,
-                                         Content::mask,     Content::zeros,      Content::steps,    Content::decimals};
+                                         Content::mask,     Content::zeros,      Content::steps,    Content::decimals,
+                                         Content::layers};
 
 /// An array of `content`; noise and specials of integers are any bits. For Content::fills its fill value is declared.
 /// The same seed gives the same array.

@@ -188,8 +188,9 @@ def predict(h, lines):
 class Plane:
     """Points of a box, batch items first: elements' bits, values, activities, marks."""
 
-    def __init__(self, h, items, extents):
-        shape = (items, *[1] * (3 - len(extents)), *extents)
+    def __init__(self, h, batch, extents):
+        self.batch = batch
+        shape = (int(np.prod(batch, dtype=int)), *[1] * (3 - len(extents)), *extents)
         self.bits = np.zeros(shape, h.unsigned)
         self.value = np.zeros(shape, h.work)
         self.activity = np.zeros(shape, 'u1')
@@ -252,8 +253,19 @@ def is_special(h, bits):
     return special | ~np.isfinite(values_of(h, bits)) if h.real else special
 
 
-def decode_points(h, record, contexts, row, prediction, level):
-    """Bits, values, activities and marks of points in coding order."""
+def sum_of_differences(h, codes, batch, shape):
+    """Codes of a class whose grid has this shape from their differences."""
+    if h.difference is None:
+        return codes
+    if h.difference in h.batch:
+        axis = h.batch.index(h.difference)
+    else:
+        axis = len(batch) + 3 - len(h.predicted) + h.predicted.index(h.difference)
+    return np.cumsum(codes.reshape(*batch, *shape[1:]), axis, 'u8').ravel()
+
+
+def decode_points(h, record, contexts, row, prediction, level, batch=None, shape=None):
+    """Bits, values, activities and marks of points in coding order; `shape`: of the grid of a class."""
     if record is None:  # below the finest level that is wanted
         special = (contexts == 14) & (len(h.specials) > 0)
         value = apply_codes(h, prediction, np.zeros(len(prediction), 'u8'), level) if h.scheme == 2 else prediction
@@ -267,7 +279,8 @@ def decode_points(h, record, contexts, row, prediction, level):
         special = is_special(h, bits)
         return bits, np.where(special, prediction, values_of(h, bits)), np.zeros(len(bits), 'u1'), special
     tokens = record.tokens(contexts, row) if row is not None else anchor_tokens(record, len(prediction))
-    value = apply_codes(h, prediction, record.codes(tokens), level)
+    codes = record.codes(tokens)
+    value = apply_codes(h, prediction, sum_of_differences(h, codes, batch, shape) if shape else codes, level)
     bits = bits_of(h, value)
     exact, special = tokens == EXACT, tokens == SPECIAL
     bits[exact] = record.next('exact', exact.sum())
@@ -294,7 +307,7 @@ def decode_level(h, plane, record, level, tile=None):
         prediction = predict(h, lines)
         contexts = contexts_of(h, plane, c, stride, around)
         row = (min(level, 3) * 3 + bin(c).count('1') - 1) * 16
-        parts = decode_points(h, record, contexts.ravel(), row, prediction.ravel(), level)
+        parts = decode_points(h, record, contexts.ravel(), row, prediction.ravel(), level, plane.batch, shape)
         for array, part in zip(plane.arrays(), parts):
             array[to] = part.reshape(shape)
 
@@ -335,8 +348,9 @@ def decode_anchors(h, plane, record, level):
         before = plane.value[item:item + 1, 0, 0, 0]
 
 
-def decode_coarse(h, items, extents, data):
-    plane = Plane(h, items, extents)
+def decode_coarse(h, batch, extents, data):
+    plane = Plane(h, batch, extents)
+    items = plane.shape[0]
     top = h.shift
     while any(1 << top < extent for extent in extents):
         top += 1
@@ -352,7 +366,7 @@ def decode_coarse(h, items, extents, data):
 def decode_brick(h, tile, origin, extents, records, finest):
     """A brick at `origin` of its tile; records by level."""
     origin, extents = [0] * (3 - len(origin)) + origin, [1] * (3 - len(extents)) + extents
-    plane = Plane(h, tile.shape[0], extents)
+    plane = Plane(h, tile.batch, extents)
     for mine, whole in zip(plane.arrays(), tile.arrays()):
         part = tuple(slice(o, o + extent) for o, extent in zip(origin, extents))
         mine[...] = whole[(slice(None), *part)]
@@ -407,7 +421,7 @@ def decode_array(h, records, finest=0):
         as_floats = h.digits is not None and coarse[0] < 128
         if h.digits is not None:
             coarse[0] &= 127
-        tile = decode_coarse(h, int(np.prod(batch, dtype=int)), extents, bytes(coarse))
+        tile = decode_coarse(h, batch, extents, bytes(coarse))
         for origin, extent in boxes(tile_extent, h.edge):
             start = [o + t for o, t in zip(origin, tile_origin)]
             number = numbers[tuple(start)]

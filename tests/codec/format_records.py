@@ -116,15 +116,17 @@ class Header:
         self.linear, self.tiny = bool(flags & 4), bool(flags & 16)
         mode = r.u8()  # of the bound
         more = r.u8() if flags & 128 else 0
-        need(mode <= (7 if flags & 128 else 2) and more <= 7 and bool(flags & 128) == (more > 0 or mode > 2), 'no mode')
+        need(mode <= (7 if flags & 128 else 2) and more <= 15 and bool(flags & 128) == (more > 0 or mode > 2), 'no mode')
         self.mapped, self.quintic = bool(more & 1), bool(more & 4)
         need(not self.quintic or (self.scheme == 2 and not self.linear), 'only codes have quintic interpolation')
+        self.difference = r.u8() if more & 8 else None
         self.shape = [r.varint() for _ in range(r.varint())]
         self.predicted = [r.u8() for _ in range(r.u8())]
         self.edge, self.tile_bricks = [], []
         for _ in self.shape:
             self.edge.append(r.varint())
             self.tile_bricks.append(r.u8())
+        need(self.difference is None or (self.difference < len(self.shape) and self.scheme > 0), 'no axis of differences')
         if flags & 32:
             r.take(24)
         if more & 2:

@@ -98,6 +98,10 @@ bool write_all(const std::filesystem::path& folder) {
   sample(DType::i16, {300, 280}, Content::steps, kLossless);
   sample(DType::f32, {70000}, Content::waves, kTight);
   sample(DType::f32, {40, 12, 40, 40}, Content::waves, kLoose);
+  // Differences along a batch axis of two, and along the first of all.
+  sample(DType::f32, {11, 70, 68}, Content::layers, kLoose);
+  sample(DType::f64, {12, 2, 40, 50}, Content::layers, kAbsolute);
+  sample(DType::i16, {11, 50, 60}, Content::layers, bounds[0]);
   return good;
 }
 

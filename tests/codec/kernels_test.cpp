@@ -43,7 +43,8 @@ TEST_F(KernelSets, GiveTheSameBytes) {
   size_t sets = 0;
   for (const Extents& shape : {Extents{33, 50, 71}, Extents{130, 259}, Extents{70001}, Extents{3, 5, 40, 41}}) {
     for (const DType type : {DType::f32, DType::f64, DType::i16, DType::u8, DType::i64, DType::f16, DType::bf16}) {
-      for (const Content content : {Content::waves, Content::noise, Content::mask, Content::specials}) {
+      for (const Content content :
+           {Content::waves, Content::noise, Content::mask, Content::specials, Content::layers}) {
         for (const Bound& bound : {Bound{}, Bound{BoundMode::relative, 1e-4}, Bound{BoundMode::relative, 1e-2}}) {
           const Array array = make_array(type, shape, content, bound, random());
           use_kernels(kernel_set(0));

@@ -1,0 +1,76 @@
+// Kernels on the codes of a class: between tokens and codes, and differences of codes.
+#pragma once
+
+#include "codec/kernels_classes.h"
+
+namespace varve::codec {
+namespace {
+
+template <typename T>
+void codes_of(const uint8_t* tokens, size_t count, const BitsOf<T>* wide, BitsOf<T>* codes) {
+  for (size_t i = 0; i < count; i += kLanes<T>) {
+    typename Lanes<T>::Bytes bytes;
+    std::memcpy(&bytes, tokens + i, sizeof bytes);
+    const UVec<T> token = __builtin_convertvector(bytes, UVec<T>);
+    const size_t left = count - i;
+    const uint32_t used = left >= kLanes<T> ? static_cast<uint32_t>((uint64_t{1} << kLanes<T>)-1) : (1U << left) - 1;
+    UVec<T> u = token < kTokenZero ? UVec<T>{} : token - kTokenZero;
+    if (const uint32_t lanes = mask_of<T>(token >= kFirstWideToken) & used; lanes != 0) {
+      u = put_wide<T>(u, lanes, wide);
+    }
+    u = (u >> 1) ^ (UVec<T>{} - (u & 1));
+    std::memcpy(codes + i, &u, sizeof u);
+  }
+}
+
+template <typename T>
+size_t tokens_of_codes(const BitsOf<T>* codes, size_t count, uint8_t* tokens, BitsOf<T>* wide) {
+  EncodeJob<T> lists;
+  lists.wide = wide;
+  for (size_t i = 0; i < count; i += kLanes<T>) {
+    UVec<T> v;
+    std::memcpy(&v, codes + i, sizeof v);
+    const UVec<T> u = (v << 1) ^ reinterpret_cast<UVec<T>>(reinterpret_cast<SVec<T>>(v) >> (8 * sizeof(T) - 1));
+    const size_t left = count - i;
+    const uint32_t used = left >= kLanes<T> ? static_cast<uint32_t>((uint64_t{1} << kLanes<T>)-1) : (1U << left) - 1;
+    const uint32_t lanes = mask_of<T>(u >= kDirectCodes) & used;
+    put_tokens<T>(tokens + i, tokens_of<T>(u, lanes != 0));
+    put_lists<T>(lists, u, 0, lanes, i);
+  }
+  return lists.wide_count;
+}
+
+template <typename T>
+void subtract_before(BitsOf<T>* codes, size_t count, size_t step) {
+  size_t i = count;
+  for (; i >= step + kLanes<T>; i -= kLanes<T>) {
+    UVec<T> own;
+    UVec<T> before;
+    std::memcpy(&own, codes + i - kLanes<T>, sizeof own);
+    std::memcpy(&before, codes + i - kLanes<T> - step, sizeof before);
+    own -= before;
+    std::memcpy(codes + i - kLanes<T>, &own, sizeof own);
+  }
+  for (; i > step; --i) {
+    codes[i - 1] -= codes[i - 1 - step];
+  }
+}
+
+template <typename T>
+void add_before(BitsOf<T>* codes, size_t count, size_t step) {
+  size_t i = step;
+  for (; step >= kLanes<T> && i + kLanes<T> <= count; i += kLanes<T>) {
+    UVec<T> own;
+    UVec<T> before;
+    std::memcpy(&own, codes + i, sizeof own);
+    std::memcpy(&before, codes + i - step, sizeof before);
+    own += before;
+    std::memcpy(codes + i, &own, sizeof own);
+  }
+  for (; i < count; ++i) {
+    codes[i] += codes[i - step];
+  }
+}
+
+}  // namespace
+}  // namespace varve::codec
