@@ -21,6 +21,7 @@ void add_policy(CLI::App& app, int& status);
 void add_verify(CLI::App& app, int& status);
 void add_preview(CLI::App& app, int& status);
 void add_quality(CLI::App& app, int& status);
+void add_web(CLI::App& app, int& status);
 void add_sync(CLI::App& app, int& status);
 void add_scrub(CLI::App& app, int& status);
 void add_fsck(CLI::App& app, int& status);

@@ -42,52 +42,36 @@ std::optional<fs::RawHint> hint_from(const json& description) {
   return hint;
 }
 
-/// From bytes to numbers.
-class Decoder {
- public:
-  explicit Decoder(const fs::ArrayRegion& array) : array_(array), width_(codec::element_size(array.dtype)) {}
-
-  void take(const std::byte* bytes, uint64_t count, uint64_t step, double* out) const {
-    codec::with_element(array_.dtype, [&](auto element) {
-      using E = decltype(element);
-      for (uint64_t i = 0; i < count; ++i) {
-        out[i] = value<E>(bytes + i * step * width_);
-      }
-    });
+template <typename E>
+double value_of(const ElementDecoder& decoder, const std::byte* place) {
+  using Bits = typename E::Bits;
+  using Unsigned = std::make_unsigned_t<Bits>;
+  std::array<std::byte, sizeof(Bits)> bytes;
+  std::memcpy(bytes.data(), place, bytes.size());
+  if (decoder.big_endian) {
+    std::ranges::reverse(bytes);
   }
-
- private:
-  template <typename E>
-  double value(const std::byte* place) const {
-    using Bits = typename E::Bits;
-    using Unsigned = std::make_unsigned_t<Bits>;
-    std::array<std::byte, sizeof(Bits)> bytes;
-    std::memcpy(bytes.data(), place, bytes.size());
-    if (array_.big_endian) {
-      std::ranges::reverse(bytes);
-    }
-    Bits bits = 0;
-    std::memcpy(&bits, bytes.data(), bytes.size());
-    const uint64_t pattern = static_cast<Unsigned>(bits);
-    if (std::ranges::find(array_.fill_values, pattern) != array_.fill_values.end()) {
-      return std::numeric_limits<double>::quiet_NaN();
-    }
-    if constexpr (E::kIsInteger) {
-      return static_cast<double>(bits);
-    } else {
-      return static_cast<double>(E::value(bits));
-    }
+  Bits bits = 0;
+  std::memcpy(&bits, bytes.data(), bytes.size());
+  const uint64_t pattern = static_cast<Unsigned>(bits);
+  if (std::ranges::find(decoder.fill_values, pattern) != decoder.fill_values.end()) {
+    return std::numeric_limits<double>::quiet_NaN();
   }
-
-  const fs::ArrayRegion& array_;
-  const size_t width_;
-};
+  if constexpr (E::kIsInteger) {
+    return static_cast<double>(bits);
+  } else {
+    return static_cast<double>(E::value(bits));
+  }
+}
 
 /// Reads one row of points after another.
 class RowReader {
  public:
   RowReader(fs::FileView& file, const fs::ArrayRegion& array)
-      : file_(file), array_(array), decoder_(array), width_(codec::element_size(array.dtype)) {}
+      : file_(file),
+        array_(array),
+        decoder_{array.dtype, array.big_endian, array.fill_values},
+        width_(codec::element_size(array.dtype)) {}
 
   /// `at`: the row's first point; `count` points along the last axis, `step` apart.
   Status row(const codec::Extents& at, uint64_t count, uint64_t step, double* out) {
@@ -133,12 +117,28 @@ class RowReader {
 
   fs::FileView& file_;
   const fs::ArrayRegion& array_;
-  const Decoder decoder_;
+  const ElementDecoder decoder_;
   const size_t width_;
   std::vector<std::byte> buffer_;
 };
 
 }  // namespace
+
+void ElementDecoder::take(const std::byte* bytes, uint64_t count, uint64_t step, double* out) const {
+  const size_t width = codec::element_size(dtype);
+  codec::with_element(dtype, [&](auto element) {
+    using E = decltype(element);
+    for (uint64_t i = 0; i < count; ++i) {
+      out[i] = value_of<E>(*this, bytes + i * step * width);
+    }
+  });
+}
+
+std::string axis_name(size_t axis, size_t rank) {
+  constexpr std::string_view kNames = "xyzt";
+  const size_t from_end = rank - 1 - axis;
+  return from_end < kNames.size() ? std::string(1, kNames[from_end]) : std::to_string(axis);
+}
 
 Result<fs::RawHint> parse_raw(std::string_view text) {
   const Error bad{EINVAL, fmt::format("--raw \"{}\" makes no sense: give type and shape, slowest axis first, such as "

@@ -25,6 +25,19 @@ const nlohmann::json* array_named(const nlohmann::json& description, const std::
 Result<fs::Recognised> arrays_of(fs::FileView& file, const std::vector<std::string>& paths, const std::string& raw,
                                  const std::optional<nlohmann::json>& description);
 
+/// From elements as a file has them to numbers. NaN: fill values. Numbers of 64 bits are rounded to double.
+struct ElementDecoder {
+  codec::DType dtype = codec::DType::u8;
+  bool big_endian = false;
+  std::vector<uint64_t> fill_values;  ///< bit patterns, host byte order, zero-extended
+
+  /// `count` elements, `step` apart.
+  void take(const std::byte* bytes, uint64_t count, uint64_t step, double* out) const;
+};
+
+/// "x" is the last axis, then y, z, t, and a number counts from the first.
+std::string axis_name(size_t axis, size_t rank);
+
 /// Points of an array: from `start`, each `step`-th, `count` of them along each axis.
 struct PointGrid {
   codec::Extents start, count, step;

@@ -55,6 +55,7 @@ int run(int argc, char** argv) {
       "  varve verify run.h5 ~/data/run.h5                   is the bound kept, is the rest equal\n"
       "  varve preview ~/data/run.h5 -o run.png              a picture of it, from coarse levels\n"
       "  varve quality run.h5 ~/data/run.h5 --html q.html    PSNR, SSIM, spectra and more\n"
+      "  varve web ~/data                                    look at its arrays in a browser\n"
       "  varve scrub ~/data                                  is everything stored still whole\n"
       "  ls ~/data/.varve                                    other views of all files: docs/PREVIEWS.md\n"
       "  getfattr -n user.varve.max_error ~/data/.varve/level/2/run.h5    how far such a view is off at most\n"
@@ -66,7 +67,7 @@ int run(int argc, char** argv) {
   app.set_help_all_flag("--help-all", "Help for all subcommands");
   int status = kDone;
   for (const auto add : {add_mount, add_umount, add_mkfs, add_stat, add_policy, add_verify, add_preview, add_quality,
-                         add_sync, add_scrub, add_fsck, add_faults, add_bench, add_recognise_worker}) {
+                         add_web, add_sync, add_scrub, add_fsck, add_faults, add_bench, add_recognise_worker}) {
     add(app, status);
   }
   try {

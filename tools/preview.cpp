@@ -34,13 +34,6 @@ struct Arguments {
   int level = -1;  ///< -1: chosen
 };
 
-/// "x" is the last axis, then y, z, t, and a number counts from the first.
-std::string axis_name(size_t axis, size_t rank) {
-  constexpr std::string_view kNames = "xyzt";
-  const size_t from_end = rank - 1 - axis;
-  return from_end < kNames.size() ? std::string(1, kNames[from_end]) : std::to_string(axis);
-}
-
 /// A file as it was given, PATH[:DATASET].
 struct Named {
   std::string path, dataset;
