@@ -20,7 +20,7 @@ while [ $# -gt 0 ]; do
   esac
 done
 
-scripts/packages.sh
+scripts/packages.sh --browser
 build=build/$preset
 jobs=$(nproc)
 cmake --preset "$preset" >/dev/null

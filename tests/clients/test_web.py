@@ -260,6 +260,10 @@ def scenario_kinds(m):
                 equal(web.slice("odd.h5", array_name, [3, 0, 0], (1, 0, 30, 1), (2, 0, 40, 1)).shape, (30, 40), f"a slice of {name}")
             gaps = web.slice("odd.h5", "/gaps", [3, 0, 0], (1, 0, 40, 1), (2, 0, 40, 1))
             check(np.isnan(gaps).any() and np.nanmin(gaps) > 0, "missing values are NaN")
+            equal(web.json("level", path="f4.npy", array="", bound="rel:1e-9")["kept"], False, "a bound that is not kept")
+            found = web.json("level", path="f4.npy", array="", bound="rel:10")
+            stated = web.json("file", path="f4.npy")["arrays"][0]["max_error"]
+            equal((found["level"], found["max_error"]), (3, stated[3]), "the level of a loose bound")
             listed = web.json("list")["entries"]
             bad = next(one for one in listed if one["name"].startswith("bad"))
             inner = json.loads(web.get(f"/api/list?path={bad['key']}")[2])["entries"][0]

@@ -90,7 +90,9 @@ class StoreTree final : public ArrayTree {
       return !listing.more;
     });
     files_->release_directory(handle);
-    VARVE_TRY(read);
+    if (!read.ok()) {
+      return read.error();
+    }
     for (TreeEntry& entry : listing.entries) {
       LookedUp one(*files_);
       VARVE_ASSIGN(const fs::Attributes facts, one.next(at.inode, entry.name));

@@ -188,7 +188,9 @@ Result<HttpResponse> WebApi::answer_data(const HttpRequest& request, const Still
     }
     return Error{ENOENT, fmt::format("there is nothing at {}", request.path)};
   }();
-  VARVE_TRY(content);
+  if (!content.ok()) {
+    return content.error();
+  }
   return json_response(200, *content);
 }
 
@@ -293,15 +295,17 @@ Result<json> WebApi::level(const HttpRequest& request) {
   if (words.size() != 1) {
     return Error{EINVAL, "bound: give one, such as rel:1e-2"};
   }
+  const json most = place.facts->value("max_error", json());
   auto text = tree_->attribute(in_view({".varve", "bound", bound}, place.file), "user.varve.max_error");
+  if (!text.ok() && text.error().code == EIO) {
+    return json{{"kept", false}, {"says", fmt::format("{}: stored with larger errors, in this file", bound)}};
+  }
   if (!text.ok()) {
-    const int code = text.error().code;
-    return code == EIO ? Error{EINVAL, fmt::format("{}: an array of this file is stored with larger errors", bound)}
-           : code == ENOENT ? Error{EINVAL, fmt::format("\"{}\" is no bound: give abs:X, rel:X or a number", bound)}
-                            : text.error();
+    return text.error().code == ENOENT
+               ? Error{EINVAL, fmt::format("\"{}\" is no bound: give abs:X, rel:X or a number", bound)}
+               : text.error();
   }
   const auto error = stated_error(*text, place.name);
-  const json most = place.facts->value("max_error", json());
   if (!error || !most.is_array() || most.empty()) {
     return Error{ENODATA, "no errors are stated for the levels of this array"};
   }
@@ -309,7 +313,7 @@ Result<json> WebApi::level(const HttpRequest& request) {
   while (level + 1 < most.size() && most[level + 1].is_number() && most[level + 1].get<double>() <= *error) {
     ++level;
   }
-  return json{{"level", level}, {"max_error", *error}};
+  return json{{"kept", true}, {"level", level}, {"max_error", *error}};
 }
 
 }  // namespace varve::tools

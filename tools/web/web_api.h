@@ -22,7 +22,7 @@ class WebApi {
   ///   /api/list?path=&part=               entries of a directory
   ///   /api/file?path=                     a file's description, see .varve/stat/
   ///   /api/array?path=&array=             shape and type
-  ///   /api/level?path=&array=&bound=      the coarsest level that keeps a bound
+  ///   /api/level?path=&array=&bound=      the coarsest level that keeps a bound, or that none does
   ///   /api/slice?path=&array=&...         see SliceQuery::parse
   HttpResponse answer(const HttpRequest& request, const StillWanted& wanted);
 

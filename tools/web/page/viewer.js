@@ -173,8 +173,8 @@ export class Viewer {
       try {
         const found = await askJson("level", array.path, { array: array.facts.name, bound });
         if (this.#array !== array || $("bound-text").value !== bound) return;
-        this.#boundLevel = found.level;
-        $("bound-says").textContent = `kept from level ${found.level} on (differs by ${numbers.number(found.max_error)} at most)`;
+        this.#boundLevel = found.kept ? found.level : 0;
+        $("bound-says").textContent = !found.kept ? found.says : `kept from level ${found.level} on (differs by ${numbers.number(found.max_error)} at most)`;
       } catch (problem) {
         if (this.#array !== array || $("bound-text").value !== bound) return;
         $("bound-says").textContent = problem.message;
