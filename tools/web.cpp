@@ -1,6 +1,7 @@
 // varve web: a page on 127.0.0.1 that shows the arrays of a store or of a mounted directory.
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <spawn.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -12,13 +13,12 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <optional>
+#include <system_error>
 
 #include "fs/log.h"
 #include "tools/commands.h"
 #include "tools/mount_options.h"
 #include "tools/mount_point.h"
-#include "tools/process.h"
 #include "tools/report.h"
 #include "tools/web/web_api.h"
 
@@ -82,12 +82,25 @@ class Browser {
     folder_ = pattern;
     const std::string file = folder_ + "/open.html";
     std::ofstream(file) << fmt::format("<!doctype html><meta http-equiv=refresh content=\"0;url={}\">\n", address);
-    auto started = Child::start({.words = {"xdg-open", file}, .directory = "", .output = "", .errors = ""});
-    if (!started.ok()) {
-      return Error{started.error().code, "--open: " + started.error().text};
+    // In a session of its own: it lives on when the page ends.
+    posix_spawnattr_t attributes;
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
+    posix_spawn_file_actions_init(&actions);
+    for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+      posix_spawn_file_actions_addopen(&actions, descriptor, "/dev/null", O_RDWR, 0);
     }
-    program_.emplace(*std::move(started));
-    return {};
+    std::string program = "xdg-open";
+    std::string argument = file;
+    const std::array<char*, 3> words = {program.data(), argument.data(), nullptr};
+    pid_t pid = 0;
+    const int code = posix_spawnp(&pid, program.c_str(), &actions, &attributes, words.data(), environ);
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+    return code == 0 ? Status()
+                     : Status(Error{code, fmt::format("--open: cannot start xdg-open: {}; open the address yourself",
+                                                      std::generic_category().message(code))});
   }
   ~Browser() {
     std::error_code ignored;
@@ -101,7 +114,6 @@ class Browser {
 
  private:
   std::string folder_;
-  std::optional<Child> program_;
 };
 
 Result<std::unique_ptr<ArrayTree>> open_tree(const Arguments& arguments) {

@@ -181,6 +181,9 @@ def scenario_kinds(m):
     with h5py.File(m.root / "odd.h5", "w") as file:
         file["<b>bold</b>"] = wave
         file["scalar"] = 2.5
+    with h5py.File(m.root / "many.h5", "w") as file:
+        for i in range(250):
+            file[f"group/array{i}"] = np.arange(100, dtype="f4") * i
     (m.root / "text").write_text("text")
     m.stop()
     with Web(m.store) as web, Browser() as browser:
@@ -199,6 +202,12 @@ def scenario_kinds(m):
         browser.wait("return performance.getEntriesByType('resource').at(-1).name.includes('part=phase')")
         browser.click("#entries button", "odd.h5")
         browser.wait("return document.getElementById('name').textContent === 'odd.h5: /<b>bold</b>'")
+        browser.click("#entries button", "many.h5")
+        browser.wait("return document.querySelectorAll('#file tr').length === 201")
+        browser.set("#file input", "array249")
+        browser.wait("return document.querySelectorAll('#file tr').length === 2")
+        browser.click("#file td button", "/group/array249")
+        browser.wait("return document.getElementById('name').textContent === 'many.h5: /group/array249'")
         browser.click("#entries button", "nan.npy")
         browser.wait("return document.getElementById('shown').textContent.includes('12000 of them missing')")
         pixel, _ = browser.run(PIXELS, 50, 60, 100, 120)

@@ -67,7 +67,8 @@ def scenario_access(m):
     taken = socket.create_server(("127.0.0.1", 0))
     for options, words in ((["--port", str(taken.getsockname()[1]), m.root], "cannot listen"), (["--port", "99999", m.root], "--port"),
                            ([m.plain], "neither a store nor"), ([m.folder / "none"], "neither a store nor"), ([], "PATH"),
-                           ([m.store], "name the mounted directory")):
+                           ([m.store], "name the mounted directory"), ([m.root / "hidden.npy"], "cannot show"),
+                           ([m.root / ".varve" / "level"], "is not shown")):
         check(words in mounted.run(mounted.BINARY, "web", *options, status=2).stderr, f"refused: {words}")
 
 

@@ -169,13 +169,19 @@ class MountedTree final : public ArrayTree {
 
 Result<std::unique_ptr<ArrayTree>> open_mounted_tree(const std::string& directory) {
   VARVE_ASSIGN(const MountedPath place, find_mount(directory));
-  VARVE_ASSIGN(Names below, parse_path(place.relative));
+  auto below = parse_path(place.relative);
+  if (!below.ok()) {
+    return Error{below.error().code, fmt::format("cannot show {}: {}", directory, below.error().text)};
+  }
   Descriptor root(::open(place.mountpoint.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (root.get() < 0) {
     return failure(fmt::format("cannot open {}", place.mountpoint));
   }
-  auto tree = std::make_unique<MountedTree>(std::move(root), std::move(below));
-  VARVE_TRY(tree->list({}, "", 1));
+  auto tree = std::make_unique<MountedTree>(std::move(root), *std::move(below));
+  if (const auto listed = tree->list({}, "", 1); !listed.ok()) {
+    return Error{listed.error().code, fmt::format("cannot show {}: {}; name a directory in a mount", directory,
+                                                  std::generic_category().message(listed.error().code))};
+  }
   return std::unique_ptr<ArrayTree>(std::move(tree));
 }
 

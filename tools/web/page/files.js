@@ -3,6 +3,8 @@
 import { askJson } from "./api.js";
 import * as numbers from "./numbers.js";
 
+const MOST_ARRAYS = 200; // that are listed at once
+
 const $ = (id) => document.getElementById(id);
 
 function button(text, action) {
@@ -132,8 +134,22 @@ export class Files {
       return;
     }
     const table = document.createElement("table");
-    table.append(row("th", ["array", "type", "shape", "size", "stored", "ratio", "bound"]));
-    for (const array of file.arrays) {
+    $("file").append(table);
+    const fill = (part) => this.#fillTable(table, path, name, file, chosen, part);
+    if (file.arrays.length > MOST_ARRAYS) {
+      const filter = document.createElement("input");
+      filter.type = "search";
+      filter.placeholder = `of ${file.arrays.length} arrays, those with ...`;
+      filter.addEventListener("input", () => fill(filter.value));
+      table.before(filter);
+    }
+    fill("");
+  }
+
+  #fillTable(table, path, name, file, chosen, part) {
+    const arrays = file.arrays.filter((array) => array.name.includes(part)).slice(0, MOST_ARRAYS);
+    table.replaceChildren(row("th", ["array", "type", "shape", "size", "stored", "ratio", "bound"]));
+    for (const array of arrays) {
       const line = row("td", [
         button(array.name || "(the array)", () => {
           for (const one of table.rows) one.classList.toggle("chosen", one === line);
@@ -149,6 +165,5 @@ export class Files {
       line.classList.toggle("chosen", array === chosen);
       table.append(line);
     }
-    $("file").append(table);
   }
 }
