@@ -106,7 +106,7 @@ Result<EncodedArray> ArrayCodec::encode_array(const ArraySpec& spec, const ReadB
   const Settings& settings = out.codec.state_->settings;
   for (uint64_t tile = 0; tile < out.tiles.size() && spec.measure; ++tile) {
     if (has_metered_views(settings, spec.fill_values)) {
-      out.errors.push_back(errors_of_elements(settings, whole.errors[tile]));
+      out.errors.push_back(errors_of_elements(settings, whole.errors[tile], false));
       continue;
     }
     const Box box = out.codec.tile_box(tile);
@@ -232,7 +232,7 @@ Result<std::vector<Record>> ArrayCodec::encode_tile(uint64_t tile, const std::by
   WorkErrors errors;
   const auto finish = [&](std::vector<Record> records, bool known) -> Result<std::vector<Record>> {
     if (known) {
-      measure->errors = errors_of_elements(settings, errors);
+      measure->errors = errors_of_elements(settings, errors, exact);
     } else if (measure != nullptr) {
       VARVE_TRY(measure_tile(tile, data, records, *measure));
     }

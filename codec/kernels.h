@@ -100,9 +100,8 @@ struct EncodeJob : ClassJob<T> {
   size_t exact_count = 0;
   BitsOf<T>* wide = nullptr;  ///< codes of the points whose token is wide; room for a vector more
   size_t wide_count = 0;
-  bool measure = false;  ///< whether the next two are wanted
+  bool measure = false;  ///< residuals: whether `reach` is wanted
   T reach{};             ///< the most that a value of the class, of codes an exact one, differs from its prediction
-  T moved{};             ///< codes: the most that a coded point differs from its element
 };
 
 /// Points of the same shape in two places, whose rows have slack; where `b` is null, the others are 0.
@@ -168,6 +167,8 @@ struct TypedKernels {
   void (*interleave)(const T* even, const T* odd, size_t count, T* out);
   /// row[i] = value where marks[i] != 0; `marks` has slack.
   void (*put_marked)(T* row, const uint8_t* marks, size_t count, T value);
+  /// 0 where there are none.
+  BitsOf<T> (*largest_code)(const BitsOf<T>* codes, size_t count);
   /// The largest |a - b|, in the arithmetic of T; integers: as if without sign. What is no number counts as 0.
   T (*largest_difference)(const CompareJob<T>& job);
   /// Gives the points before and after a row of class points (see Source).

@@ -84,7 +84,7 @@ inline void fetch_ahead(const EncodeJob<T>& job, const T* x_row) {
 
 /// Linear quantization, checked: `bound` is not above the bound asked for, and the rounded difference must be *below*
 /// it. Rounding is monotone, so |x - r| >= bound would give a rounded difference >= bound: what passes keeps the bound.
-template <typename T, bool kSix, bool kMeasure>
+template <typename T, bool kSix>
 void encode_codes_of(EncodeJob<T>& job) {
   using L = Lanes<T>;
   using Unsigned = typename L::Unsigned;
@@ -96,15 +96,12 @@ void encode_codes_of(EncodeJob<T>& job) {
   const T bound = job.bound;
   const bool has_specials = job.specials > 0;
   Vec<T> reach{};
-  Vec<T> moved{};
   size_t position = 0;
   for_rows<T, kSix>(
       job, [&](const auto& predict, size_t item, size_t slab, size_t y) __attribute__((always_inline)) {
         const T* x_row = job.x + job.item_offset[item] + job.x_strides.at(0, slab, y);
         T* value = job.value + job.strides.at(item, slab, y);
         fetch_ahead(job, x_row);
-        Vec<T> row_moved{};  // of the row, so that it stays in a register
-        Vec<T> row_reach{};
         for (size_t i = 0; i < m; i += kLanes<T>) {
           const Vec<T> x = load_every_second<T>(x_row + 2 * i, m - i, x_end);
           const Vec<T> p = predict(i);
@@ -123,19 +120,13 @@ void encode_codes_of(EncodeJob<T>& job) {
           if (!has_specials && (mask_of<T>(plain) & used) == used) {
             store<T>(value + i, r);
             put_tokens<T>(job.tokens + position + i, u + kTokenZero);
-            if constexpr (kMeasure) {
-              raise<T>(row_moved, magnitude<T>(x - r), left);
-            }
             continue;
           }
           const SVec<T> special = equals_special<T>(job, bits);
           const SVec<T> exact = ~good & ~special;
           const uint32_t wide = mask_of<T>(good & ~plain & ~special) & used;
           const Vec<T> kept = magnitude<T>(x) <= L::kMax ? x : p;
-          if constexpr (kMeasure) {
-            raise<T>(row_moved, good & ~special ? magnitude<T>(x - r) : Vec<T>{}, left);
-            raise<T>(row_reach, exact ? magnitude<T>(kept - p) : Vec<T>{}, left);
-          }
+          raise<T>(reach, exact ? magnitude<T>(kept - p) : Vec<T>{}, left);
           r = good ? r : kept;
           store<T>(value + i, special ? p : r);
           UVec<T> token = tokens_of<T>(u, wide != 0);
@@ -147,24 +138,14 @@ void encode_codes_of(EncodeJob<T>& job) {
         if (job.pads) {
           pad_row_of(value, m);
         }
-        if constexpr (kMeasure) {
-          raise<T>(moved, row_moved, kLanes<T>);
-          raise<T>(reach, row_reach, kLanes<T>);
-        }
         position += m;
       });
   job.reach = largest_lane<T>(reach);
-  job.moved = largest_lane<T>(moved);
 }
 
-template <typename T, bool kMeasure>
-void encode_codes_as(EncodeJob<T>& job) {
-  job.interpolation == Interpolation::quintic ? encode_codes_of<T, true, kMeasure>(job)
-                                              : encode_codes_of<T, false, kMeasure>(job);
-}
 template <typename T>
 void encode_codes(EncodeJob<T>& job) {
-  job.measure ? encode_codes_as<T, true>(job) : encode_codes_as<T, false>(job);
+  job.interpolation == Interpolation::quintic ? encode_codes_of<T, true>(job) : encode_codes_of<T, false>(job);
 }
 
 /// Bits of reals <-> unsigned integers in the order of the values.
@@ -252,6 +233,15 @@ void encode_residuals_as(EncodeJob<T>& job) {
 template <typename T>
 void encode_residuals(EncodeJob<T>& job) {
   job.measure ? encode_residuals_as<T, true>(job) : encode_residuals_as<T, false>(job);
+}
+
+template <typename T>
+BitsOf<T> largest_code(const BitsOf<T>* codes, size_t count) {
+  BitsOf<T> most = 0;
+  for (size_t i = 0; i < count; ++i) {
+    most = codes[i] > most ? codes[i] : most;
+  }
+  return most;
 }
 
 template <typename T>

@@ -25,6 +25,7 @@ constexpr TypedKernels<T> make_typed() {
   made.every_second = every_second<T>;
   made.interleave = interleave<T>;
   made.put_marked = put_marked<T>;
+  made.largest_code = largest_code<T>;
   made.largest_difference = largest_difference<T>;
   made.pad_row = pad_row_of<T>;
   made.extremes = extremes<T>;

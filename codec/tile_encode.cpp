@@ -61,7 +61,7 @@ class TileEncoder {
   ~TileEncoder() {
     if (meter_) {
       WorkErrors& errors = *sink_.errors();
-      errors = {meter_->most(), moved_, meter_->largest()};
+      errors = {meter_->most(), meter_->largest()};
     }
   }
   TileEncoder(const TileEncoder&) = delete;
@@ -273,7 +273,6 @@ class TileEncoder {
   void start_record(bool elements) {
     elements_ = elements;
     reach_ = {};
-    record_moved_ = 0;
     work_.emitter.clear();
     stored_.clear();
   }
@@ -282,9 +281,7 @@ class TileEncoder {
       sink_.elements(id, pack_elements(stored_, coding_.size));
       return true;
     }
-    const bool taken = sink_.tokens(id, work_.emitter, points);
-    moved_ = taken ? std::max(moved_, record_moved_) : moved_;
-    return taken;
+    return sink_.tokens(id, work_.emitter, points);
   }
 
   /// The elements of a brick's level, in C order.
@@ -311,20 +308,19 @@ class TileEncoder {
   }
 
   void run(EncodeJob<W>& job, unsigned c, unsigned level, size_t item, uint8_t* tokens) {
-    job.measure = meter_.has_value() && (level <= 1 || kLossy);
+    job.measure = meter_.has_value() && level <= 1;
     encode(job, c, level, item, tokens);
     if (job.measure) {
-      measure(job, c, level);
+      measure(job, c);
     }
   }
 
-  void measure(const EncodeJob<W>& job, unsigned c, unsigned level) {
-    record_moved_ = std::max(record_moved_, static_cast<double>(job.moved));
+  void measure(const EncodeJob<W>& job, unsigned c) {
     double reach = static_cast<double>(job.reach);
-    if (level <= 1 && kLossy && !elements_) {
+    if (kLossy && !elements_) {
       uint64_t code = 0;
       if (job.wide_count > 0) {
-        code = *std::max_element(job.wide, job.wide + job.wide_count);
+        code = typed<W>(kernels()).largest_code(job.wide, job.wide_count);
       } else if (const uint8_t most = kernels().largest_byte(job.tokens, job.shape.points()); most > kTokenZero) {
         code = most - kTokenZero;
       }
@@ -517,8 +513,6 @@ class TileEncoder {
   Bytes stored_;
   std::optional<ViewMeter<W>> meter_;  ///< of views, if anybody asks
   std::array<double, 8> reach_{};      ///< of the record so far: see LevelReach
-  double record_moved_ = 0;
-  double moved_ = 0;
 };
 
 template <typename Encoder>

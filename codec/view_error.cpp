@@ -328,12 +328,9 @@ bool has_metered_views(const Settings& settings, std::span<const uint64_t> missi
   });
 }
 
-LevelErrors errors_of_elements(const Settings& settings, const WorkErrors& work) {
+LevelErrors errors_of_elements(const Settings& settings, const WorkErrors& work, bool exact) {
   LevelErrors out;
-  if (settings.scheme == Scheme::codes) {
-    out.most[0] =
-        settings.is_mapped() ? settings.absolute_bound : std::min(settings.absolute_bound, work.moved * kMargin);
-  }
+  out.most[0] = exact ? 0 : settings.absolute_bound;
   for (size_t level = 1; level < out.most.size(); ++level) {
     const double error = settings.decimal.has_value() ? error_of_decimals(*settings.decimal, settings.element_type(),
                                                                           work.most.at(level), work.largest)

@@ -28,7 +28,6 @@ double bound_of_level(const LevelReach& level, double even, double largest);
 /// Errors over some bricks, before the arithmetic of what found them is allowed for.
 struct WorkErrors {
   std::array<double, kCoarseLevel + 1> most{};  ///< of view K from the decoded values; 0 at K = 0
-  double moved = 0;                             ///< of decoded values from elements that are not mapped
   double largest = 0;                           ///< of integers: none that a decimal stands for is larger in magnitude
 };
 
@@ -69,7 +68,8 @@ extern template class ViewMeter<int64_t>;
 /// Whether an array's encoder tells of its views: not of integers, which need errors_of_labels(), nor of decimals some
 /// of which are numbers that are none, which need errors_by_decoding(). `missing`: declared missing values.
 bool has_metered_views(const Settings& settings, std::span<const uint64_t> missing);
-LevelErrors errors_of_elements(const Settings& settings, const WorkErrors& work);
+/// `exact`: no element of what was encoded moved, whatever the bound.
+LevelErrors errors_of_elements(const Settings& settings, const WorkErrors& work, bool exact);
 
 /// Of an array of integers, whose level views repeat the nearest point of the level. `data`: the tile's elements, C
 /// order, host byte order.

@@ -128,12 +128,10 @@ TEST(Levels, LosslessArraysAreExactAtLevelZero) {
   }
 }
 
-// The most that values moved, which is not above the bound, rather than the bound.
-TEST(Levels, LevelZeroStatesWhatMoved) {
+TEST(Levels, LevelZeroStatesTheBoundAndNothingOfExactTiles) {
   const Array array = make_array(DType::f32, {60, 61, 62}, Content::waves, {BoundMode::absolute, 1e-3}, 9);
-  const Errors errors = errors_of(array, true);
-  EXPECT_LE(errors.stated.most[0], 1e-3);
-  EXPECT_LE(errors.stated.most[0], errors.real.most[0] * 1.0001);
+  EXPECT_EQ(errors_of(array, true).stated.most[0], 1e-3);
+  EXPECT_EQ(errors_of(array, false, true).stated.most[0], 0);
 }
 
 TEST(Levels, ArraysWithoutLevelsAreExact) {
