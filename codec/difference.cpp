@@ -39,54 +39,30 @@ CodeSteps DifferenceAxis::steps(const Dims& of_class) const {
 
 template <typename W>
 size_t CodeDifferences<W>::take(uint8_t* tokens, size_t count, CodeSteps steps, BitsOf<W>* wide) {
+  const TypedKernels<W>& set = typed<W>(kernels());
   BitsOf<W>* const codes = codes_.reserve(count + kSlackBytes);
-  typed<W>(kernels()).codes_of(tokens, count, wide, codes);
-  find_uncoded(tokens, count);
-  for (const Uncoded& one : uncoded_) {
-    codes[one.place] = one.place / steps.step % steps.extent > 0 ? codes[one.place - steps.step] : 0;
-  }
+  set.codes_of(tokens, count, wide, codes);
+  const bool all_coded = !kernels().any_outside(tokens, count, kTokenZero, UINT8_MAX);
   const size_t block = steps.extent * steps.step;
   for (size_t begin = 0; begin < count; begin += block) {
-    typed<W>(kernels()).subtract_before(codes + begin, block, steps.step);
+    if (!all_coded) {
+      set.carry_codes(tokens + begin, codes + begin, block, steps.step);
+    }
+    set.subtract_before(codes + begin, block, steps.step);
   }
-  return put_tokens(tokens, count, wide);
+  return set.tokens_of(codes, count, tokens, wide);
 }
 
 template <typename W>
 size_t CodeDifferences<W>::undo(uint8_t* tokens, size_t count, CodeSteps steps, BitsOf<W>* wide) {
+  const TypedKernels<W>& set = typed<W>(kernels());
   BitsOf<W>* const codes = codes_.reserve(count + kSlackBytes);
-  typed<W>(kernels()).codes_of(tokens, count, wide, codes);
-  find_uncoded(tokens, count);
+  set.codes_of(tokens, count, wide, codes);
   const size_t block = steps.extent * steps.step;
   for (size_t begin = 0; begin < count; begin += block) {
-    typed<W>(kernels()).add_before(codes + begin, block, steps.step);
+    set.add_before(codes + begin, block, steps.step);
   }
-  for (const Uncoded& one : uncoded_) {
-    codes[one.place] = 0;
-  }
-  return put_tokens(tokens, count, wide);
-}
-
-template <typename W>
-void CodeDifferences<W>::find_uncoded(const uint8_t* tokens, size_t count) {
-  uncoded_.clear();
-  if (!kernels().any_outside(tokens, count, kTokenZero, UINT8_MAX)) {
-    return;
-  }
-  uint32_t* const places = places_.reserve(count);
-  const size_t found = kernels().find_outside(tokens, count, kTokenZero, UINT8_MAX, places);
-  for (size_t k = 0; k < found; ++k) {
-    uncoded_.push_back({places[k], tokens[places[k]]});
-  }
-}
-
-template <typename W>
-size_t CodeDifferences<W>::put_tokens(uint8_t* tokens, size_t count, BitsOf<W>* wide) {
-  const size_t wide_count = typed<W>(kernels()).tokens_of(codes_.data(), count, tokens, wide);
-  for (const Uncoded& one : uncoded_) {
-    tokens[one.place] = one.token;
-  }
-  return wide_count;
+  return set.tokens_of(codes, count, tokens, wide);
 }
 
 template class CodeDifferences<float>;

@@ -2,8 +2,6 @@
 // nothing (times of a field, layers of a model). FORMAT.md, "Differences".
 #pragma once
 
-#include <vector>
-
 #include "codec/bytes.h"
 #include "codec/element.h"
 #include "codec/settings.h"
@@ -44,17 +42,7 @@ class CodeDifferences {
   size_t undo(uint8_t* tokens, size_t count, CodeSteps steps, BitsOf<W>* wide);
 
  private:
-  struct Uncoded {
-    uint32_t place;
-    uint8_t token;
-  };
-
-  void find_uncoded(const uint8_t* tokens, size_t count);
-  size_t put_tokens(uint8_t* tokens, size_t count, BitsOf<W>* wide);
-
   Buffer<BitsOf<W>> codes_;  ///< signed, in two's complement
-  Buffer<uint32_t> places_;
-  std::vector<Uncoded> uncoded_;
 };
 
 extern template class CodeDifferences<float>;

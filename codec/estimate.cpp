@@ -111,11 +111,27 @@ class Sampler {
   }
   void predict(size_t axis, uint64_t s, const Extents& index, uint64_t at, Run& linear, Run& cubic,
                Run& quintic) const {
+    const uint64_t last = index[axis] + (axis + 1 == index.size() ? run_length() - 1 : 0);
+    if (index[axis] >= 5 * s && last + 5 * s < region_.box.shape[axis]) {
+      const W* const data = region_.data + at;
+      const auto unit = static_cast<int64_t>(axes_.stride[axis]);
+      predict_from(
+          [&](int64_t step, size_t i) { return static_cast<double>(data[static_cast<int64_t>(i) + step * unit]); },
+          axis, s, linear, cubic, quintic);
+    } else {
+      predict_from([&](int64_t step, size_t i) { return around(axis, step, index, at, i); }, axis, s, linear, cubic,
+                   quintic);
+    }
+  }
+  /// `value(step, i)`: that of the point `step` from point i of the run along the axis.
+  template <typename F>
+  void predict_from(const F& value, size_t axis, uint64_t s, Run& linear, Run& cubic, Run& quintic) const {
     const auto step = static_cast<int64_t>(s);
     const bool small = region_.box.shape[axis] <= 3 * s;
+    const bool has_six = codes_ && region_.box.shape[axis] > 5 * s;
     for (size_t i = 0; i < run_length(); ++i) {
-      double b = around(axis, -step, index, at, i);
-      double c = around(axis, step, index, at, i);
+      double b = value(-step, i);
+      double c = value(step, i);
       b = odd(b) ? c : b;
       c = odd(c) ? b : c;
       linear.at(i) = (b + c) * 0.5;
@@ -123,16 +139,16 @@ class Sampler {
         cubic.at(i) = quintic.at(i) = linear.at(i);
         continue;
       }
-      double a = around(axis, -3 * step, index, at, i);
-      double d = around(axis, 3 * step, index, at, i);
+      double a = value(-3 * step, i);
+      double d = value(3 * step, i);
       a = odd(a) ? b : a;
       d = odd(d) ? c : d;
       cubic.at(i) = quintic.at(i) = ((b + c) * 9 - (a + d)) * 0.0625;
-      if (!codes_ || region_.box.shape[axis] <= 5 * s) {
+      if (!has_six) {
         continue;
       }
-      const double e = around(axis, -5 * step, index, at, i);
-      const double f = around(axis, 5 * step, index, at, i);
+      const double e = value(-5 * step, i);
+      const double f = value(5 * step, i);
       quintic.at(i) = ((b + c) * 150 - (a + d) * 25 + ((odd(e) ? a : e) + (odd(f) ? d : f)) * 3) * (1.0 / 256);
     }
   }

@@ -154,8 +154,11 @@ struct TypedKernels {
   void (*wide_codes)(const uint8_t* tokens, size_t count, BitInput& bits, BitsOf<T>* out);
   /// The signed codes of tokens; those without one have code 0. `wide`: as DecodeJob has them. `codes` has slack.
   void (*codes_of)(const uint8_t* tokens, size_t count, const BitsOf<T>* wide, BitsOf<T>* codes);
-  /// The inverse, for codes. `wide` has room for a vector more. Returns how many are wide.
+  /// The inverse: those of codes in place of the tokens that had some. `wide` has room for a vector more. Returns how
+  /// many are wide.
   size_t (*tokens_of)(const BitsOf<T>* codes, size_t count, uint8_t* tokens, BitsOf<T>* wide);
+  /// codes[i] = codes[i - step] where tokens[i] has no code, for all i >= step, in order.
+  void (*carry_codes)(const uint8_t* tokens, BitsOf<T>* codes, size_t count, size_t step);
   /// codes[i] -= codes[i - step] as it was, for all i >= step.
   void (*subtract_before)(BitsOf<T>* codes, size_t count, size_t step);
   /// The inverse.

@@ -7,11 +7,16 @@ namespace varve::codec {
 namespace {
 
 template <typename T>
+inline UVec<T> load_tokens(const uint8_t* tokens) {
+  typename Lanes<T>::Bytes bytes;
+  std::memcpy(&bytes, tokens, sizeof bytes);
+  return __builtin_convertvector(bytes, UVec<T>);
+}
+
+template <typename T>
 void codes_of(const uint8_t* tokens, size_t count, const BitsOf<T>* wide, BitsOf<T>* codes) {
   for (size_t i = 0; i < count; i += kLanes<T>) {
-    typename Lanes<T>::Bytes bytes;
-    std::memcpy(&bytes, tokens + i, sizeof bytes);
-    const UVec<T> token = __builtin_convertvector(bytes, UVec<T>);
+    const UVec<T> token = load_tokens<T>(tokens + i);
     const size_t left = count - i;
     const uint32_t used = left >= kLanes<T> ? static_cast<uint32_t>((uint64_t{1} << kLanes<T>)-1) : (1U << left) - 1;
     UVec<T> u = token < kTokenZero ? UVec<T>{} : token - kTokenZero;
@@ -33,11 +38,28 @@ size_t tokens_of_codes(const BitsOf<T>* codes, size_t count, uint8_t* tokens, Bi
     const UVec<T> u = (v << 1) ^ reinterpret_cast<UVec<T>>(reinterpret_cast<SVec<T>>(v) >> (8 * sizeof(T) - 1));
     const size_t left = count - i;
     const uint32_t used = left >= kLanes<T> ? static_cast<uint32_t>((uint64_t{1} << kLanes<T>)-1) : (1U << left) - 1;
-    const uint32_t lanes = mask_of<T>(u >= kDirectCodes) & used;
-    put_tokens<T>(tokens + i, tokens_of<T>(u, lanes != 0));
+    const UVec<T> old = load_tokens<T>(tokens + i);
+    const uint32_t lanes = mask_of<T>((u >= kDirectCodes) & (old >= kTokenZero)) & used;
+    put_tokens<T>(tokens + i, old < kTokenZero ? old : tokens_of<T>(u, lanes != 0));
     put_lists<T>(lists, u, 0, lanes, i);
   }
   return lists.wide_count;
+}
+
+template <typename T>
+void carry_codes(const uint8_t* tokens, BitsOf<T>* codes, size_t count, size_t step) {
+  size_t i = step;
+  for (; step >= kLanes<T> && i + kLanes<T> <= count; i += kLanes<T>) {
+    UVec<T> own;
+    UVec<T> before;
+    std::memcpy(&own, codes + i, sizeof own);
+    std::memcpy(&before, codes + i - step, sizeof before);
+    own = load_tokens<T>(tokens + i) < kTokenZero ? before : own;
+    std::memcpy(codes + i, &own, sizeof own);
+  }
+  for (; i < count; ++i) {
+    codes[i] = tokens[i] < kTokenZero ? codes[i - step] : codes[i];
+  }
 }
 
 template <typename T>

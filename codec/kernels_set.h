@@ -20,6 +20,7 @@ constexpr TypedKernels<T> make_typed() {
   made.wide_codes = wide_codes<T>;
   made.codes_of = codes_of<T>;
   made.tokens_of = tokens_of_codes<T>;
+  made.carry_codes = carry_codes<T>;
   made.subtract_before = subtract_before<T>;
   made.add_before = add_before<T>;
   made.every_second = every_second<T>;
