@@ -366,14 +366,32 @@ template <typename W>
 class DecodedPoint {
  public:
   DecodedPoint(const Settings& settings, const Region<W>& region, unsigned level)
-      : settings_(settings), region_(region), level_(level), axes_(region.box.shape) {}
+      : settings_(settings),
+        region_(region),
+        level_(level),
+        reach_(uint64_t{settings.interpolation == Interpolation::quintic ? 5U : 3U} << level),
+        axes_(region.box.shape) {
+    const Geometry& geometry = settings.geometry;
+    for (size_t k = 0; k < geometry.predicted.size(); ++k) {
+      const size_t axis = geometry.predicted[k];
+      if (std::min(region.box.shape[axis], geometry.brick[axis]) > 2 * reach_) {
+        long_axes_.push_back(1U << k);
+      }
+    }
+  }
+
+  /// Whether there are points with all their neighbours.
+  bool has_points() const { return !long_axes_.empty(); }
 
   enum class Look { none, same, other };
   /// A point chosen by `seed`. None: it has not all its neighbours, or is as they are.
   Look look(uint64_t seed, uint64_t& nonzero) const {
     const Geometry& geometry = settings_.geometry;
-    const size_t predicted = geometry.predicted.size();
-    const auto set = static_cast<unsigned>(1 + mix(seed) % ((1U << predicted) - 1));
+    const auto which = static_cast<unsigned>(1 + mix(seed) % ((1U << long_axes_.size()) - 1));
+    unsigned set = 0;
+    for (size_t k = 0; k < long_axes_.size(); ++k) {
+      set |= (which >> k & 1U) != 0 ? long_axes_[k] : 0U;
+    }
     Extents index(region_.box.shape.size());
     uint64_t at = 0;
     for (size_t axis = 0; axis < index.size(); ++axis) {
@@ -387,11 +405,10 @@ class DecodedPoint {
         uint64_t place = (origin + index[axis]) >> level_;
         place += (place & 1U) != (odd ? 1U : 0U) ? 1 : 0;
         place <<= level_;
-        const uint64_t reach = uint64_t{settings_.interpolation == Interpolation::quintic ? 5U : 3U} << level_;
         const uint64_t in_brick = place % geometry.brick[axis];
         if (place < origin || place >= origin + extent ||
-            (odd && (in_brick < reach || in_brick + reach >= geometry.brick[axis] || place < origin + reach ||
-                     place + reach >= origin + extent))) {
+            (odd && (in_brick < reach_ || in_brick + reach_ >= geometry.brick[axis] || place < origin + reach_ ||
+                     place + reach_ >= origin + extent))) {
           return Look::none;
         }
         index[axis] = place - origin;
@@ -444,7 +461,9 @@ class DecodedPoint {
   const Settings& settings_;
   const Region<W>& region_;
   unsigned level_;
+  uint64_t reach_;  ///< how far the neighbours of a point are
   Axes axes_;
+  std::vector<unsigned> long_axes_;  ///< predicted ones along which points can be odd, as bits
 };
 
 /// The looks at one level.
@@ -454,6 +473,9 @@ std::optional<bool> level_looks_decoded(const Settings& settings, const Region<W
   constexpr uint64_t kEnough = 200;
   constexpr uint64_t kSure = 16;
   const DecodedPoint<W> point(settings, region, level);
+  if (!point.has_points()) {
+    return std::nullopt;
+  }
   uint64_t same = 0;
   uint64_t other = 0;
   uint64_t nonzero = 0;
