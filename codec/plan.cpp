@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <numeric>
 
 #include "codec/bound.h"
 #include "codec/coding.h"
@@ -342,6 +343,7 @@ class Planner {
   void choose_differences(Settings& settings) const {
     constexpr double kWorthATrial = 0.08;
     constexpr double kWorthIt = 0.96;
+    constexpr size_t kTrials = 2;
     if (settings.scheme != Scheme::codes) {
       return;
     }
@@ -353,16 +355,27 @@ class Planner {
       }
       return {};
     });
-    const auto most = std::max_element(savings.begin(), savings.end());
-    if (most == savings.end() || *most < kWorthATrial) {
-      return;
-    }
+    std::vector<uint8_t> axes(savings.size());
+    std::iota(axes.begin(), axes.end(), uint8_t{0});
+    std::stable_sort(axes.begin(), axes.end(), [&](uint8_t p, uint8_t q) { return savings[p] > savings[q]; });
+    axes.resize(std::min<size_t>(axes.size(), kTrials));
     const uint64_t count = element_count(spec_.shape);
     const uint64_t limit = count > kTrialFrom ? kTrialElements : std::clamp(count / 16, kPeekElements, kRegionElements);
-    const double without = measured_bits(settings, limit);
-    settings.difference_axis = static_cast<uint8_t>(most - savings.begin());
-    if (measured_bits(settings, limit) > kWorthIt * without) {
-      settings.difference_axis.reset();
+    double least = 0;
+    for (const uint8_t axis : axes) {
+      if (savings[axis] < kWorthATrial) {
+        break;
+      }
+      Settings trial = settings;
+      trial.difference_axis.reset();
+      if (least == 0) {
+        least = kWorthIt * measured_bits(trial, limit);
+      }
+      trial.difference_axis = axis;
+      if (const double bits = measured_bits(trial, limit); bits < least) {
+        least = bits;
+        settings.difference_axis = axis;
+      }
     }
   }
 
