@@ -242,7 +242,7 @@ Result<bool> StoreCheck::check_database() {
   }
   state_->tree = *std::move(tree);
   VARVE_ASSIGN(const auto version, state_->tree->get(Family::meta, "version"));
-  VARVE_TRY(check_version(version ? parse_count(*version).value_or(0) : 0, database));
+  VARVE_TRY(check_version_row(version, database));
   VARVE_ASSIGN(const bool whole, check_tables(*state_));
   if (!whole || (log_damaged && state_->repair)) {
     return false;

@@ -92,7 +92,13 @@ Status Store::start() {
     VARVE_TRY(write_version(*device_, path_));
   }
   VARVE_ASSIGN(const auto version, tree_->get(Family::meta, kVersionKey));
-  VARVE_TRY(check_version(version ? parse_count(*version).value_or(0) : 0, path_ + "/db"));
+  VARVE_TRY(check_version_row(version, path_ + "/db"));
+  VARVE_ASSIGN(const auto root, tree_->get(Family::inode, number_key(kRootInode)));
+  if (!root) {
+    return Error{EUCLEAN, fmt::format("the index database of store {} has lost the root directory: restore the store "
+                                      "from a copy, or make what can be found reachable by varve fsck --repair",
+                                      path_)};
+  }
   VARVE_TRY(load_counters());
   VARVE_TRY(load_live_bytes());
   if (!options_.read_only) {

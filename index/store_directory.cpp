@@ -11,6 +11,8 @@
 #include <cstring>
 #include <system_error>
 
+#include "index/keys.h"
+
 namespace varve::index {
 namespace {
 
@@ -110,6 +112,14 @@ Status check_version(uint64_t version, const std::string& where) {
                                    version, kStoreVersion, version > kStoreVersion ? "a newer" : "an older")};
 }
 
+Status check_version_row(const std::optional<std::string>& row, const std::string& where) {
+  const auto version = row ? parse_count(*row) : std::nullopt;
+  return version ? check_version(*version, where)
+                 : Status(Error{EUCLEAN, fmt::format("the index database {} has lost its format version, which every "
+                                                     "store has: restore the store from a copy",
+                                                     where)});
+}
+
 Result<StoreState> inspect_store(Device& device, const std::string& store) {
   auto names = device.list(store);
   if (!names.ok()) {
@@ -134,8 +144,9 @@ Result<StoreState> inspect_store(Device& device, const std::string& store) {
     }
   }
   for (const auto& name : *names) {
-    constexpr std::array<std::string_view, 9> kOurs = {"VERSION",     "LOCK",       "db",        "packs",     "staging",
-                                                       "policy.toml", "lost+found", "db-synced", "db-written"};
+    constexpr std::array<std::string_view, 10> kOurs = {"VERSION",    "LOCK",        "db",         "packs",
+                                                        "staging",    "policy.toml", "lost+found", "db-synced",
+                                                        "db-written", "db-tables"};
     if (std::find(kOurs.begin(), kOurs.end(), name) == kOurs.end()) {
       return Error{ENOTEMPTY, fmt::format("{} is no varve store and holds other things (such as {}); name an empty "
                                           "directory or a new one",

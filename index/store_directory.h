@@ -39,5 +39,7 @@ Status write_version(Device& device, const std::string& store);
 
 /// EPROTO with a sentence unless `version` is one that this program reads.
 Status check_version(uint64_t version, const std::string& where);
+/// The same for what the index database at `where` says; EUCLEAN: it says nothing, so a part of it is lost.
+Status check_version_row(const std::optional<std::string>& row, const std::string& where);
 
 }  // namespace varve::index

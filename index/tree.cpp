@@ -151,7 +151,10 @@ class Tree::Guard {
   const Tree* before_;
 };
 
-Tree::Tree(TreeOptions options) : options_(std::move(options)), mark_(options_.device, options_.path) {}
+Tree::Tree(TreeOptions options)
+    : options_(std::move(options)),
+      mark_(options_.device, options_.path),
+      tables_(std::make_shared<TableMark>(options_.device, options_.path)) {}
 
 Tree::~Tree() { close_database(); }
 
@@ -161,36 +164,57 @@ Result<std::unique_ptr<Tree>> Tree::open(const TreeOptions& options) {
     tree->environment_ = rocksdb::NewCompositeEnv(options.file_system);
   }
   if (!options.create) {
-    VARVE_TRY(tree->check_log());
+    VARVE_TRY(tree->check_loss());
   }
   VARVE_TRY(tree->open_database(options.read_only, options.create));
   return tree;
 }
 
-/// Replays the log without changing anything, and holds what comes out against the mark.
-Status Tree::check_log() {
+/// Replays the log without changing anything, and holds what comes out, and the tables that there are, against the
+/// marks.
+Status Tree::check_loss() {
   const auto promised = mark_.promised();
-  VARVE_ASSIGN(const bool replay, has_log());
-  if (!promised || !replay) {
+  VARVE_ASSIGN(const bool logs, has_log());
+  const bool replay = promised && logs;
+  if (!replay && !tables_->promises()) {
     return {};
   }
   VARVE_TRY(open_database(true, false));
   const uint64_t found = database_->GetLatestSequenceNumber();
+  const std::vector<uint64_t> tables = tables_->missing(*database_);
   close_database();
-  if (found >= *promised) {
+  if ((!replay || found >= *promised) && tables.empty()) {
     return {};
   }
   if (!options_.accept_loss) {
-    return Error{EUCLEAN, fmt::format("the log of the index database {} is damaged: {} of the last changes that were "
-                                      "written cannot be read. Restore the store from a copy, or go on without them "
-                                      "by varve mount --accept-loss (what is left of the log is kept then)",
-                                      options_.path, *promised - found)};
+    constexpr std::string_view kRemedy =
+        "Restore the store from a copy, or go on without them by varve mount --accept-loss";
+    return tables.empty()
+               ? Error{EUCLEAN, fmt::format("the log of the index database {} is damaged: {} of the last changes that "
+                                            "were written cannot be read. {} (what is left of the log is kept then)",
+                                            options_.path, *promised - found, kRemedy)}
+               : Error{EUCLEAN, fmt::format("the manifest of the index database {} is damaged: it does not name {} of "
+                                            "its tables, {:06}.sst first. {} (they are kept then)",
+                                            options_.path, tables.size(), tables.front(), kRemedy)};
   }
   if (!options_.read_only) {
-    VARVE_TRY(keep_log(found));
+    VARVE_TRY(keep_lost(found, tables));
     mark_.reset(found);
   }
   return {};
+}
+
+/// The same for the tables alone, of a database that is about to be opened again.
+Status Tree::check_tables() {
+  VARVE_TRY(open_database(true, false));
+  const std::vector<uint64_t> tables = tables_->missing(*database_);
+  if (tables.empty()) {
+    close_database();
+    return {};
+  }
+  return Error{EUCLEAN, fmt::format("the manifest of the index database {} is damaged: it does not name {} of its "
+                                    "tables; unmount the store, and restore it from a copy",
+                                    options_.path, tables.size())};
 }
 
 /// Whether there is something to replay: after an orderly end, there is not.
@@ -208,12 +232,13 @@ Result<bool> Tree::has_log() {
   return false;
 }
 
-Status Tree::keep_log(uint64_t sequence) {
+Status Tree::keep_lost(uint64_t sequence, const std::vector<uint64_t>& tables) {
   const std::string kept = fmt::format("{}-lost-{}", options_.path, sequence);
   VARVE_TRY(options_.device->make_directory(kept));
   VARVE_ASSIGN(const auto names, options_.device->list(options_.path));
   for (const std::string& name : names) {
-    if (!name.ends_with(".log")) {
+    const bool lost = name.ends_with(".sst") && std::ranges::binary_search(tables, table_number(name));
+    if (!lost && !name.ends_with(".log") && !name.starts_with("MANIFEST-")) {
       continue;
     }
     VARVE_ASSIGN(const auto from, options_.device->open(options_.path + "/" + name, Device::Mode::read));
@@ -233,7 +258,10 @@ Status Tree::keep_log(uint64_t sequence) {
 }
 
 Status Tree::open_database(bool read_only, bool create) {
-  const rocksdb::DBOptions options = database_options(environment_.get(), create);
+  rocksdb::DBOptions options = database_options(environment_.get(), create);
+  if (!read_only) {
+    options.listeners.push_back(tables_);
+  }
   const auto cache = rocksdb::NewLRUCache(kBlockCache);
   std::vector<rocksdb::ColumnFamilyDescriptor> families;
   for (size_t i = 0; i < kFamilies; ++i) {
@@ -248,6 +276,9 @@ Status Tree::open_database(bool read_only, bool create) {
     return from_rocksdb(status, "opening", options_.path);
   }
   database_.reset(database);
+  if (!read_only) {
+    tables_->promise(*database_);
+  }
   return {};
 }
 
@@ -376,8 +407,11 @@ Result<bool> Tree::recover() {
   }
   lock.unlock();
   close_database();
-  Status status = open_database(false, false);
-  if (!status.ok()) {
+  Status status = check_tables();
+  if (status.ok()) {
+    status = open_database(false, false);
+  }
+  if (!status.ok() && !database_) {
     (void)open_database(true, false);  // so that reads go on; get() and scan() say so if even this failed
   }
   lock.lock();
@@ -402,6 +436,7 @@ Status Tree::flush() {
   if (!status.ok()) {
     return note_failure(status, "flushing");
   }
+  tables_->promise(*database_);
   return {};
 }
 

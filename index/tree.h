@@ -22,6 +22,7 @@
 #include "index/device.h"
 #include "index/sync_group.h"
 #include "index/sync_mark.h"
+#include "index/table_mark.h"
 
 namespace varve::index {
 
@@ -45,8 +46,9 @@ class Tree {
  public:
   using Visit = std::function<Result<bool>(std::string_view key, std::string_view value)>;
 
-  /// EUCLEAN: the log is damaged, and changes that must be there (see SyncMark) are lost; nothing is written, so that
-  /// what is left of the log stays. With `accept_loss` a copy of it is kept beside the tree, as PATH-lost-N.
+  /// EUCLEAN: the log or the manifest is damaged, and changes or tables that must be there (see SyncMark, TableMark)
+  /// are lost; nothing is written, so that what is left stays. With `accept_loss` a copy of the logs, manifests and
+  /// lost tables is kept beside the tree, as PATH-lost-N.
   static Result<std::unique_ptr<Tree>> open(const TreeOptions& options);
   ~Tree();
   Tree(const Tree&) = delete;
@@ -82,9 +84,10 @@ class Tree {
   class Guard;
   explicit Tree(TreeOptions options);
   Status open_database(bool read_only, bool create);
-  Status check_log();
+  Status check_loss();
+  Status check_tables();
   Result<bool> has_log();
-  Status keep_log(uint64_t sequence);
+  Status keep_lost(uint64_t sequence, const std::vector<uint64_t>& tables);
   void close_database();
   Error note_failure(const rocksdb::Status& status, std::string_view what);
   Status check_usable();
@@ -96,6 +99,7 @@ class Tree {
   std::vector<rocksdb::ColumnFamilyHandle*> handles_;
   SyncGroup syncs_;
   SyncMark mark_;
+  std::shared_ptr<TableMark> tables_;
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable idle_;
