@@ -397,11 +397,14 @@ void Armed::stop() {
   wake_.notify_all();
 }
 
-std::string Armed::status_rules() const {
+std::string Armed::status_rules(bool matched_only) const {
   nlohmann::ordered_json rules = nlohmann::ordered_json::array();
   for (size_t i = 0; i < schedule_.rules.size(); ++i) {
     const Rule& rule = schedule_.rules[i];
     const RuleState& state = *rule_states_[i];
+    if (matched_only && state.matched.load() == 0) {
+      continue;
+    }
     rules.push_back({{"name", rule.name},
                      {"model", name_of(rule.model)},
                      {"seam", name_of(rule.seam)},

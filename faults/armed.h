@@ -57,7 +57,8 @@ class Armed {
   bool tracks_unsynced(Seam seam) const { return tracks_unsynced_[static_cast<size_t>(seam)]; }
 
   void mark(const std::string& name);
-  std::string status_rules() const;  ///< JSON
+  /// JSON; `matched_only`: without those that no operation matched.
+  std::string status_rules(bool matched_only = false) const;
   const Rule& rule(size_t number) const { return schedule_.rules[number]; }
   RuleState& rule_state(size_t number) { return *rule_states_[number]; }
   void count_injection() { ++injections_; }

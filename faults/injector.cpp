@@ -16,7 +16,11 @@
 namespace varve::faults {
 
 Injector::Injector(const InjectorOptions& options) : recognisers_(options.recogniser), journal_(options.journal) {}
-Injector::~Injector() = default;
+Injector::~Injector() {
+  if (armed_) {
+    journal_.end(armed_->injections(), armed_->status_rules(true));
+  }
+}
 
 std::shared_ptr<Armed> Injector::current() const {
   const std::lock_guard lock(mutex_);
@@ -40,7 +44,7 @@ Status Injector::replace(const std::shared_ptr<Armed>& armed) {
     while (old.use_count() > 1 && Clock::now() < deadline) {
       std::this_thread::sleep_for(std::chrono::microseconds(200));
     }
-    journal_.end(old->injections());
+    journal_.end(old->injections(), old->status_rules(true));
   }
   Status begun = armed ? journal_.begin(armed->schedule()) : Status();
   if (armed && begun.ok()) {  // nothing happens that no journal tells of

@@ -79,9 +79,10 @@ void Journal::add(const JournalEntry& entry) {
   }
 }
 
-void Journal::end(uint64_t injections) {
+void Journal::end(uint64_t injections, std::string_view rules) {
   const std::lock_guard lock(mutex_);
-  if (const Status written = append(dumped({{"disarmed", time_now()}, {"injections", injections}})); !written.ok()) {
+  const Json line = {{"disarmed", time_now()}, {"injections", injections}, {"faults", Json::parse(rules)}};
+  if (const Status written = append(dumped(line)); !written.ok()) {
     fs::log_line(fs::LogLevel::error, written.error().text);
   }
 }

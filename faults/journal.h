@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <string_view>
 
 #include "faults/effect.h"
 #include "faults/schedule.h"
@@ -34,7 +35,8 @@ class Journal {
 
   Status begin(const Schedule& schedule);
   void add(const JournalEntry& entry);
-  void end(uint64_t injections);
+  /// `rules`: JSON, what became of each that an operation matched.
+  void end(uint64_t injections, std::string_view rules);
   /// The lines since the last begin(); its last 64 MiB.
   Result<std::string> text() const;
 

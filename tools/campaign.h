@@ -37,6 +37,13 @@ struct CampaignFault {
   std::string operations;  ///< the line 'operation = [...]' of such a body
 };
 
+/// How a mount ends before its store is mounted again.
+enum class Restart : uint8_t {
+  no,       ///< it goes on
+  kill,     ///< kill -9, without the fault
+  unmount,  ///< as by `varve umount`, under the fault: what an unmount writes is hit too
+};
+
 struct Campaign {
   std::string name;
   std::string folder;                 ///< of the campaign's file: relative paths start there
@@ -44,7 +51,7 @@ struct Campaign {
   std::vector<std::string> analysis;  ///< runs afterwards, without faults; may be empty
   std::string inputs;                 ///< a folder whose content is copied into the mount before; may be empty
   std::string bound;                  ///< of the mount's root; empty: lossless
-  bool restart = false;               ///< the daemon is killed and the store mounted again before results are read
+  Restart restart = Restart::no;      ///< before results are read, the store is mounted again
   std::string detect;                 ///< a regular expression: printed by the program, it found the fault itself
   std::vector<OutputRule> outputs;    ///< the first that matches; none at all: every file, byte for byte
   std::vector<CampaignFault> faults;
@@ -119,6 +126,7 @@ class CampaignRunner {
  private:
   struct Work;
   Status prepare(Work& work);
+  Result<std::optional<uint64_t>> count_matches(Work& work, const CampaignFault& fault) const;
   Result<uint64_t> profile(Work& work, const CampaignFault& fault);
   Status check_outputs(const Golden& golden, const Work& work) const;
   Status check_compare(const Golden& golden, const Work& work, const std::string& output) const;

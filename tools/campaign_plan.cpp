@@ -132,6 +132,21 @@ Status read_inputs(const TableReader& in, Campaign& campaign) {
   return {};
 }
 
+Status read_restart(const TableReader& in, Restart& restart) {
+  if (const toml::node* node = in.table().get("restart")) {
+    if (const auto kill = node->value_exact<bool>()) {
+      restart = *kill ? Restart::kill : Restart::no;
+    } else if (node->value_exact<std::string>() == "unmount") {
+      restart = Restart::unmount;
+    } else {
+      return in.wrong("restart",
+                      "must be true (kill -9 and mount again), \"unmount\" (unmount, under the fault, and "
+                      "mount again) or false");
+    }
+  }
+  return {};
+}
+
 Status read_top(const TableReader& in, Campaign& campaign) {
   constexpr std::array<std::string_view, 12> kKnown = {"name",  "command",    "analysis", "inputs",
                                                        "bound", "detect",     "output",   "fault",
@@ -148,7 +163,7 @@ Status read_top(const TableReader& in, Campaign& campaign) {
   VARVE_TRY(in.text("detect", campaign.detect));
   VARVE_TRY(in.whole("runs", campaign.runs, 1));
   VARVE_TRY(in.whole("seed", campaign.seed, 0));
-  VARVE_TRY(in.truth("restart", campaign.restart));
+  VARVE_TRY(read_restart(in, campaign.restart));
   VARVE_TRY(in.number("time_limit", campaign.time_limit, 0, 1e9));
   if (campaign.command.empty()) {
     return in.error_at(1, "no 'command': the program to run and its arguments, command = [\"sh\", \"-c\", \"...\"]");

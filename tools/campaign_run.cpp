@@ -146,7 +146,9 @@ struct CampaignRunner::Work {
   }
   ~Work() {
     if (keep) {
-      static_cast<void>(unmount());
+      if (daemon) {
+        static_cast<void>(stop());
+      }
       return;
     }
     if (daemon) {  // nobody needs the store any more
@@ -159,6 +161,7 @@ struct CampaignRunner::Work {
   Work(const Work&) = delete;
   Work& operator=(const Work&) = delete;
 
+  std::string journal_file() const { return store + "/faults.jsonl"; }
   std::string control(const std::string& name) const { return root + "/.varve/" + name; }
   /// To a control file of the fault layer: in effect when this returns.
   Status tell(const std::string& command, const std::string& text) const {
@@ -199,21 +202,17 @@ struct CampaignRunner::Work {
     }
   }
 
-  /// Waits until the daemon has ended.
-  Status unmount() {
-    if (!daemon) {
-      return {};
-    }
-    Status done = fs::unmount(root, true);
-    if (!daemon->wait(kStopLimit)) {
+  /// Unmounts, and waits until the daemon has ended. Nothing: it did not, and was killed.
+  std::optional<Ending> stop() {
+    static_cast<void>(fs::unmount(root, true));  // where that fails, nobody unmounts, and the daemon does not end
+    auto ended = daemon->wait(kStopLimit);
+    if (!ended) {
       daemon->kill();
-      done = Error{EIO, "the daemon did not end"};
     }
-    daemon.reset();
-    return done;
+    return ended;
   }
 
-  /// Takes the place of a daemon that died.
+  /// Takes the place of a daemon that ended.
   Status mount_again() {
     static_cast<void>(fs::unmount(root, true));
     daemon.reset();
@@ -256,17 +255,42 @@ Status CampaignRunner::execute(Work& work, const std::string& schedule, std::chr
   }
   work.daemon_died = work.daemon_died || work.daemon->wait(0ms).has_value();
   if (work.daemon_died) {
-    work.journal = text_of(work.store + "/faults.jsonl");
+    work.journal = text_of(work.journal_file());
+    VARVE_TRY(work.mount_again());
+  } else if (campaign_.restart == Restart::unmount && !work.ending->timed_out) {
+    const auto ended = work.stop();
+    work.journal = text_of(work.journal_file());
+    work.ending->timed_out = !ended;
+    work.daemon_died = ended && ended->signal != 0;
     VARVE_TRY(work.mount_again());
   } else {
     work.journal = work.journal.empty() ? text_of(work.control("faults/journal")) : work.journal;
     VARVE_TRY(work.tell("disarm", "now\n"));
-    if (campaign_.restart) {
+    if (campaign_.restart != Restart::no) {
       work.daemon->kill();
       VARVE_TRY(work.mount_again());
     }
   }
   return work.ending->timed_out ? Status() : analyse(work);
+}
+
+/// Ends the golden run. How many operations matched the fault; nothing: the mount does not tell.
+Result<std::optional<uint64_t>> CampaignRunner::count_matches(Work& work, const CampaignFault& fault) const {
+  nlohmann::json told;
+  if (campaign_.restart == Restart::unmount) {
+    static_cast<void>(work.stop());
+    told = nlohmann::json::parse(last_line(text_of(work.journal_file())), nullptr, false);
+    VARVE_TRY(work.mount_again());
+  } else {
+    told = nlohmann::json::parse(text_of(work.control("faults/status")), nullptr, false);
+    VARVE_TRY(work.tell("disarm", "now\n"));
+  }
+  const auto rules = told.is_object() ? told.find("faults") : told.end();
+  if (rules == told.end()) {
+    return std::optional<uint64_t>();
+  }
+  const auto rule = std::ranges::find_if(*rules, [&](const auto& one) { return one.value("name", "") == fault.name; });
+  return std::optional<uint64_t>(rule == rules->end() ? 0 : rule->value("matched", uint64_t{0}));
 }
 
 /// How often the fault could strike: it is armed as in a run, but its turn never comes. EINVAL: not once.
@@ -285,15 +309,12 @@ Result<uint64_t> CampaignRunner::profile(Work& work, const CampaignFault& fault)
   }
   work.ending = ending;
   static_cast<void>(text_of(work.control("sync")));
-  const auto status = nlohmann::json::parse(text_of(work.control("faults/status")), nullptr, false);
-  VARVE_TRY(work.tell("disarm", "now\n"));
-  const auto rules = status.is_object() ? status.value("faults", nlohmann::json::array()) : nlohmann::json::array();
-  if (rules.empty()) {
+  VARVE_ASSIGN(const auto matched, count_matches(work, fault));
+  if (!matched) {
     return Error{EIO, fmt::format("the mount does not tell what it counted; its log ends with: {}",
                                   last_line(text_of(work.log)))};
   }
-  const auto matched = rules[0].value("matched", uint64_t{0});
-  return matched > 0 ? Result<uint64_t>(matched) : Result<uint64_t>(nothing_matches(work, fault));
+  return *matched > 0 ? Result<uint64_t>(*matched) : Result<uint64_t>(nothing_matches(work, fault));
 }
 
 /// The run without faults had no operation for it: what it asks for, and what there was.
@@ -463,8 +484,9 @@ std::optional<Outcome> CampaignRunner::judge_output(const Golden& golden, Work& 
   if (printed && !files::exists(wanted, ignored)) {
     return std::nullopt;  // there is no analysis
   }
-  if (!files::exists(found, ignored)) {
-    result.detail = output + " is missing";
+  std::error_code problem;  // none where there is no such file
+  if (!files::exists(found, problem)) {
+    result.detail = output + (problem ? " cannot be read" : " is missing");
     return Outcome::detected;
   }
   Same same = same_bytes(wanted, found);

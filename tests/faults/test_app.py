@@ -416,6 +416,12 @@ def scenario_ends(m):
     child = subprocess.Popen([mounted.PYTHON, "-c", f"open(r'{m.root}/own', 'w'); import sys; sys.path.insert(0, {os.path.dirname(__file__)!r})\n"
                               f"import faulty, pathlib; faulty.work(pathlib.Path(r'{m.root}'))"])
     equal(child.wait(timeout=60), -signal.SIGKILL, "the program is killed in its third write")
+    killed, text = (m.root / "victim.bin").read_bytes(), faults.journal_text()
+    fill(m.root)
+    faults.tell("replay", text)
+    child = subprocess.Popen(child.args)
+    equal(child.wait(timeout=60), -signal.SIGKILL, "and so in the replay")
+    check((m.root / "victim.bin").read_bytes() == killed != twin(), "with the same bytes written")
     faults.arm({"model": "crash", "path": "victim.bin", "nth": 3})
     attempt(lambda: work_alone(m))
     start_again(m, "its third write")
@@ -440,6 +446,7 @@ def scenario_crashes(m):
         ("before", {"model": "crash", "before": True}, lambda at: False),
         ("torn", {"model": "torn_write", "then": "crash", "cut": "page", "parts": len(pages), "persist": [0, 2]}, lambda at: at // 4096 in (0, 2)),
         ("a run", {"model": "torn_write", "then": "crash", "run": 3, "persist": [0, 2]}, lambda at: at // 4096 != 1),
+        ("after", {"model": "crash"}, lambda at: False),
     ):
         text = None
         for replay in (False, True):

@@ -175,6 +175,55 @@ def scenario_foreign(m):
     equal(said.count("no JSON"), 3, "a journal that is none before it comes to that")
 
 
+UNMOUNT = """
+command = ["sh", "-e", "-c", "for n in 1 2 3 4 5 6 7 8 9; do echo $n > file$n; done"]
+runs = 6
+restart = "unmount"
+[[fault]]
+name = "tables"
+seam = "device"
+kind = "table"
+operation = "write"
+model = "dropped_write"
+[[fault]]
+name = "their-list"
+seam = "device"
+kind = "manifest"
+operation = "write"
+model = "byte_corrupt"
+[[fault]]
+name = "dead"
+seam = "device"
+kind = "table"
+operation = "write"
+model = "crash"
+[[fault]]
+name = "late"
+seam = "device"
+kind = "table"
+operation = "write"
+model = "count"
+"""
+
+
+def scenario_unmount(m):
+    """With restart = "unmount" faults strike what an unmount writes, and results are read from the store that is mounted after it."""
+    path = m.plain / "c.toml"
+    path.write_text(UNMOUNT)
+    run(mounted.BINARY, "faults", "campaign", path, "--scratch", m.plain)
+    found = rows(m.plain / "c.results")
+    for fault, region, outcomes in (("tables", "table", {"benign"}), ("their-list", "manifest", {"detected", "benign"}), ("dead", "table", {"benign"})):
+        those = [row for (name, _), row in found.items() if name == fault]
+        equal({row["region"] for row in those}, {region}, f"{fault}: hit a {region}")
+        check({row["outcome"] for row in those} <= outcomes, f"{fault}: {[row['outcome'] + ' ' + row['detail'] for row in those]}")
+    check("detected" in [row["outcome"] for (name, _), row in found.items() if name == "their-list"], "a damaged list is found")
+    equal({row["outcome"] for (name, _), row in found.items() if name == "late"}, {"none"}, "a fault that does nothing is none")
+    equal([line for line in open("/proc/mounts") if str(m.plain) in line], [], "no mount is left")
+    path.write_text(UNMOUNT.replace('"unmount"', '"umount"'))
+    done = run(mounted.BINARY, "faults", "campaign", path, status=2)
+    check("line 4: 'restart'" in done.stderr and '"unmount"' in done.stderr, done.stderr.strip())
+
+
 def scenario_no_match(m):
     """A target that matches nothing is an error that names it, before any run and without a table."""
     path = m.plain / "c.toml"
