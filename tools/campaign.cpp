@@ -61,7 +61,7 @@ Result<Golden> find_golden(const Campaign& campaign, const std::string& path, co
   Golden golden = *std::move(made);
   const nlohmann::ordered_json facts = {
       {"seconds", golden.seconds}, {"matches", golden.matches}, {"text", campaign.text}};
-  std::ofstream(results + "/campaign.json") << facts.dump(2) << "\n";
+  VARVE_TRY(write_result(results + "/campaign.json", facts.dump(2) + "\n"));
   return golden;
 }
 
@@ -91,21 +91,28 @@ std::vector<Task> tasks_left(const Campaign& campaign, const std::vector<RunResu
 class Ledger {
  public:
   Ledger(const std::string& results, std::vector<RunResult> done, size_t total)
-      : results_(std::move(done)), before_(results_.size()), total_(total), start_(std::chrono::steady_clock::now()) {
-    const std::string path = results + "/runs.csv";
-    std::ifstream old(path, std::ios::ate);
+      : path_(results + "/runs.csv"),
+        results_(std::move(done)),
+        before_(results_.size()),
+        total_(total),
+        start_(std::chrono::steady_clock::now()) {
+    std::ifstream old(path_, std::ios::ate);
     const bool fresh = !old.is_open();
     bool cut = false;  // in the middle of a line
     if (!fresh && old.tellg() > 0) {
       old.seekg(-1, std::ios::end);
       cut = old.get() != '\n';
     }
-    csv_.open(path, std::ios::app);
+    csv_.open(path_, std::ios::app);
     csv_ << (fresh ? csv_header() : cut ? "\n" : "");
   }
   void add(RunResult result) {
     const std::lock_guard lock(mutex_);
     csv_ << csv_line(result) << std::flush;
+    if (!csv_.good()) {
+      failure_ = failure_ ? failure_ : unwritten(path_).error();
+      return;
+    }
     results_.push_back(std::move(result));
     show();
   }
@@ -146,6 +153,7 @@ class Ledger {
   }
 
   std::mutex mutex_;
+  const std::string path_;
   std::vector<RunResult> results_;
   const size_t before_, total_;
   const std::chrono::steady_clock::time_point start_;
@@ -227,7 +235,7 @@ class Scratch {
     const char* temporary = std::getenv("TMPDIR");
     const std::string base = !wanted.empty() ? wanted : temporary != nullptr ? temporary : "/tmp";
     path_ = fmt::format("{}/varve-campaign-{}", base, getpid());
-    std::filesystem::create_directories(path_, problem_);
+    std::filesystem::create_directory(path_, problem_);  // in a folder that is there
   }
   /// It could not be made.
   Status check() const {
@@ -251,6 +259,23 @@ class Scratch {
 };
 
 }  // namespace
+
+Status unwritten(const std::string& path) {
+  std::error_code problem;
+  const auto space = std::filesystem::space(std::filesystem::path(path).parent_path(), problem);
+  constexpr uint64_t kFull = 4096;
+  const bool full = !problem && space.available < kFull;
+  return Error{full ? ENOSPC : EIO,
+               fmt::format("cannot write {}: {}; what is in that folder stays, and the same command goes on from it",
+                           path, full ? "the disk is full" : "the disk refuses it")};
+}
+
+Status write_result(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  return file.good() ? Status() : unwritten(path);
+}
 
 Status run_campaign(const CampaignOptions& options) {
   VARVE_ASSIGN(Campaign campaign, Campaign::read(options.path));
@@ -285,12 +310,15 @@ Status run_campaign(const CampaignOptions& options) {
   const unsigned workers = options.workers != 0 ? options.workers : std::max(1U, std::thread::hardware_concurrency());
   run_tasks(runner, golden, tasks, workers, ledger);
   const std::vector<RunResult> all = ledger.results();
-  std::ofstream(results + "/report.html") << html_report(campaign, golden, all, options.path);
-  VARVE_TRY(write_plots(campaign, all, results));
+  Status reported = write_result(results + "/report.html", html_report(campaign, golden, all, options.path));
+  if (reported.ok()) {
+    reported = write_plots(campaign, all, results);
+  }
   print_summary(campaign, all, results);
   if (ledger.failure()) {
     return *ledger.failure();
   }
+  VARVE_TRY(reported);
   return interrupted ? Status(Error{EINTR, "interrupted; the same command goes on from here"}) : Status();
 }
 

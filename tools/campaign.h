@@ -173,6 +173,9 @@ std::string html_report(const Campaign& campaign, const Golden& golden, const st
 Status write_plots(const Campaign& campaign, const std::vector<RunResult>& results, const std::string& folder);
 
 // campaign.cpp
+/// ENOSPC or EIO with a sentence: a result could not be written.
+Status unwritten(const std::string& path);
+Status write_result(const std::string& path, const std::string& text);
 struct CampaignOptions {
   std::string path;     ///< of the campaign's file
   std::string results;  ///< folder; empty: beside the file, without its extension

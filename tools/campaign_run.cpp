@@ -77,6 +77,9 @@ Result<std::vector<std::string>> files_in(const std::string& folder) {
 Status copy_tree(const std::string& from, const std::string& to) {
   std::error_code problem;
   files::copy(from, to, files::copy_options::recursive | files::copy_options::overwrite_existing, problem);
+  if (problem && (problem.value() == EIO || problem.value() == ENOSPC)) {  // the library calls a full disk EIO
+    return unwritten(to);
+  }
   return problem ? Status(system_error_of(fmt::format("cannot copy {} to {}", from, to), problem)) : Status();
 }
 
@@ -153,8 +156,8 @@ struct CampaignRunner::Work {
     }
     if (daemon) {  // nobody needs the store any more
       daemon->kill();
-      static_cast<void>(fs::unmount(root, true));
     }
+    static_cast<void>(fs::unmount(root, true));  // a daemon that did not answer may have left a mount
     std::error_code ignored;
     files::remove_all(folder, ignored);
   }
@@ -323,15 +326,21 @@ Error CampaignRunner::nothing_matches(const Work& work, const CampaignFault& fau
   auto left = files_in(work.root);
   std::vector<std::string> files = left.ok() ? *std::move(left) : std::vector<std::string>();
   const size_t more = files.size() - std::min(files.size(), kShown);
+  const bool by_meaning = std::ranges::any_of(std::array{"region =", "dataset =", "structure ="}, [&](const char* key) {
+    return fault.rule.find(key) != std::string::npos;
+  });
   files.resize(files.size() - more);
   return {EINVAL,
           fmt::format("fault \"{}\": the run without faults had no operation that matches its target, so that "
                       "there is nothing to run. The target is, at the seam \"{}\":\n{}{}The run left these files: "
-                      "{}{}. Change the fault's path, operation or other keys",
+                      "{}{}. Change the fault's path, operation or other keys{}",
                       fault.name, fault.seam, fault.rule,
                       fault.rule.find("operation =") == std::string::npos ? fault.operations : "",
                       files.empty() ? "none" : fmt::format("{}", fmt::join(files, ", ")),
-                      more > 0 ? fmt::format(" and {} more", more) : "")};
+                      more > 0 ? fmt::format(" and {} more", more) : "",
+                      by_meaning ? ". A file that is being written has no arrays and structures yet: aim at them with "
+                                   "operation = \"close\" or \"read\", or by 'offset'"
+                                 : "")};
 }
 
 Status CampaignRunner::analyse(Work& work) {
@@ -571,7 +580,7 @@ Result<RunResult> CampaignRunner::run(const Golden& golden, const CampaignFault&
   result.seconds = work.ending->seconds;
   note_injection(golden, work, result);
   if (result.outcome != Outcome::none) {
-    std::ofstream(fmt::format("{}/journals/{}-{}.jsonl", results_, fault.name, run)) << work.journal;
+    VARVE_TRY(write_result(fmt::format("{}/journals/{}-{}.jsonl", results_, fault.name, run), work.journal));
     result.outcome = done.ok() || work.ending->timed_out ? judge(golden, work, result) : Outcome::detected;
     result.detail += done.ok() ? "" : done.error().text;
   }

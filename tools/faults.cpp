@@ -168,7 +168,8 @@ void add_campaign(CLI::App& parent, int& status) {
   command->add_option("--results", options->results, "Folder for the table and the report; default FILE.results");
   command->add_option("--scratch", options->scratch, "Folder for stores and mounts; default TMPDIR or /tmp");
   command->add_option("--workers", options->workers, "Runs at a time; 0: one a core");
-  command->add_option("--runs", options->runs, "Runs of each fault, instead of what the file says");
+  command->add_option("--runs", options->runs, "Runs of each fault, instead of what the file says")
+      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 40).description("a whole number of at least 1"));
   command->add_option("--only", options->only, "Repeat one run, FAULT:NUMBER, and keep what it leaves");
   command->callback([options, &status] { status = finish(run_campaign(*options)); });
 }

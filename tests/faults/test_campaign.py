@@ -233,6 +233,13 @@ def scenario_no_match(m):
     check("no operation that matches" in done.stderr and "c.txt" in done.stderr and "a.txt, b.txt" in done.stderr, done.stderr.strip())
     equal(done.stdout, "", "no table is printed")
     equal((m.plain / "c.results" / "runs.csv").exists(), False, "nor made")
+    path.write_text('command = ["sh", "-c", "cp {here}/a.npy ."]\nruns = 5\n[[fault]]\nmodel = "bit_flip"\nregion = "array"\n')
+    (m.plain / "a.npy").write_bytes(b"\x93NUMPY\x01\x00\x76\x00{'descr': '<f4', 'fortran_order': False, 'shape': (20000,), }".ljust(127) + b"\n" + bytes(80_000))
+    done = run(mounted.BINARY, "faults", "campaign", path, status=2)
+    check('operation = "close"' in done.stderr, done.stderr.strip())
+    path.write_text(path.read_text() + 'operation = "close"\n')
+    run(mounted.BINARY, "faults", "campaign", path, "--results", m.plain / "closed")
+    equal({row["region"] for row in rows(m.plain / "closed").values()}, {"raw_data"}, "as it says")
     rest = '[[fault]]\nmodel = "bit_flip"\npath = "a.txt"\n'
     for head, word in (('[[output]]\npath = "b.txt"\n', '"b.txt": the run without faults left nothing of that name, but a.txt'),
                        ('[[output]]\npath = "analysis"\n', "left nothing of that name")):
@@ -271,6 +278,15 @@ def scenario_mistakes(m):
     path.write_text(base + compare + '["cmp", "{golden}", "{found}"]' + fault)
     done = run(mounted.BINARY, "faults", "campaign", path, "--scratch", path, status=2)
     check("--scratch" in done.stderr and str(path) in done.stderr, done.stderr.strip())
+    for option, value, word in (("--scratch", m.plain / "none" / "here", "cannot make"), ("--runs", "-1", "--runs"), ("--runs", "0", "--runs")):
+        done = run(mounted.BINARY, "faults", "campaign", path, option, value, status=2)
+        check(word in done.stderr, done.stderr.strip())
+    equal((m.plain / "none").exists(), False, "a folder that is not there is not made")
+    (m.plain / "full" / "journals").mkdir(parents=True)
+    (m.plain / "full" / "report.html").symlink_to("/dev/full")
+    done = run(mounted.BINARY, "faults", "campaign", path, "--results", m.plain / "full", status=2)
+    check("cannot write" in done.stderr and "report.html" in done.stderr, done.stderr.strip())
+    equal(len(rows(m.plain / "full")), 2, "the runs are kept")
     terminal, end = pty.openpty()
     done = subprocess.run([mounted.BINARY, "faults", "campaign", path], stdout=subprocess.DEVNULL, stderr=end)
     os.close(end)
