@@ -72,6 +72,24 @@ def scenario_access(m):
         check(words in mounted.run(mounted.BINARY, "web", *options, status=2).stderr, f"refused: {words}")
 
 
+def scenario_open(m):
+    """--open: the browser is told a file that its user alone can read, which leads to the address and goes at the end."""
+    (m.plain / "xdg-open").write_text(f'#!/bin/sh\necho "$1" > {m.plain}/told.new\nmv {m.plain}/told.new {m.plain}/told\n')
+    (m.plain / "xdg-open").chmod(0o755)
+    was = os.environ["PATH"]
+    os.environ["PATH"] = f"{m.plain}:{was}"
+    try:
+        with Web(m.root, "--open") as web:
+            check(wait_until((m.plain / "told").exists), "the browser is started")
+            told = pathlib.Path((m.plain / "told").read_text().strip())
+            check(f"url={web.url}\"" in told.read_text(), "the file leads to the address")
+            equal(told.parent.stat().st_mode & 0o777, 0o700, "nobody else can read it")
+            check(web.token not in str(told), "the token is not among the arguments")
+        check(not told.parent.exists(), "it goes at the end")
+    finally:
+        os.environ["PATH"] = was
+
+
 def malformed():
     """Requests, and the status that each must get; None: none at all."""
     host = b"Host: 127.0.0.1:PORT\r\n"
