@@ -3,6 +3,7 @@
 
 import os
 import re
+import time
 import urllib.parse
 
 import h5py
@@ -174,6 +175,7 @@ def scenario_kinds(m):
     np.save(m.root / "line.npy", np.cumsum(np.random.default_rng(0).normal(size=100_000)).astype("f4"))
     wave = smooth((64, 64, 64))
     np.save(m.root / "complex.npy", (wave + 1j * wave).astype("c8"))
+    np.save(m.root / "wide.npy", np.cumsum(np.random.default_rng(1).normal(size=(5, 400_000)), axis=1).astype("f4"))
     np.save(m.root / "nan.npy", np.full((100, 120), np.nan, "f4"))
     names = ["<img src=x onerror=alert(1)>", "<script>alert(2)<-script>", "a&amp;b \"c\" 'd'", "雪 é"]
     for name in names:
@@ -195,6 +197,12 @@ def scenario_kinds(m):
             browser.click("#entries button", name)
             browser.wait("return document.getElementById('name').textContent === arguments[0]", name)
             browser.wait("return document.getElementById('shown').dataset.level !== undefined")
+        browser.click("#entries button", "wide.npy")
+        browser.wait("return document.getElementById('shown').textContent.includes(': 5 × ')")
+        time.sleep(0.5)  # more would come at once
+        wide = [one for one in asked(browser) if one["path"] == "wide.npy"]
+        equal([one["level"] for one in wide], ["3"], "no level is asked for that the screen cannot show")
+        equal((wide[0]["rows"], int(wide[0]["columns"].split(":")[3]) >= 256), ("0:0:5:1", True), "a short axis stays whole")
         browser.click("#entries button", "complex.npy")
         loaded(browser)
         check(not browser.run("return document.getElementById('part-label').hidden"), "parts of complex numbers can be chosen")

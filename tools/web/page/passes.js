@@ -20,24 +20,26 @@ function part(axis, extent, low, high, step) {
 export function plan(shape, view, finest, mostPoints) {
   const elements = shape.reduce((product, extent) => product * extent, 1);
   const axes = [view.rows, view.columns].filter((one) => one !== null);
-  const exponents = axes.map((one) =>
-    shape[one.axis] < SHORT ? 0 : Math.max(0, Math.floor(Math.log2((one.high - one.low) / one.pixels) + 1e-9)),
-  );
+  const thinned = axes.filter((one) => shape[one.axis] >= SHORT);
+  const fits = (one) => Math.max(0, Math.floor(Math.log2((one.high - one.low) / one.pixels) + 1e-9));
+  const exponents = new Map(axes.map((one) => [one, thinned.includes(one) ? fits(one) : 0]));
   const make = (level) => {
     const [rows, columns] = [view.rows, view.columns].map((one) => {
       if (one === null) return null;
-      const exponent = shape[one.axis] < SHORT ? 0 : Math.max(level, exponents[axes.indexOf(one)]);
+      const exponent = thinned.includes(one) ? Math.max(level, exponents.get(one)) : 0;
       return part(one.axis, shape[one.axis], one.low, one.high, 2 ** exponent);
     });
     return { level, rows, columns };
   };
   const points = (pass) => (pass.rows?.count ?? 1) * (pass.columns?.count ?? 1);
+  const left = (one) => (one.high - one.low) / 2 ** exponents.get(one);
   while (points(make(0)) > mostPoints) {
-    const longest = axes.reduce((best, one, i) => ((one.high - one.low) / 2 ** exponents[i] > best[1] ? [i, (one.high - one.low) / 2 ** exponents[i]] : best), [0, -1])[0];
-    ++exponents[longest];
+    const longest = axes.reduce((best, one) => (left(one) > left(best) ? one : best));
+    exponents.set(longest, exponents.get(longest) + 1);
   }
   if (elements <= SMALL) return [make(0)];
-  const seen = exponents.length > 0 ? Math.min(COARSEST, ...exponents) : 0; // finer levels would not show
+  // Finer levels than the steps of the axes would not show.
+  const seen = thinned.length > 0 ? Math.min(COARSEST, ...thinned.map((one) => exponents.get(one))) : 0;
   const passes = [];
   for (let level = COARSEST; level >= Math.max(seen, Math.min(finest, COARSEST)); --level) passes.push(make(level));
   return passes;
@@ -58,7 +60,7 @@ export async function fetchPass(what, pass, options, signal) {
   const buffer = await response.arrayBuffer();
   const [low, high] = [field("X-Varve-Low"), field("X-Varve-High")];
   return {
-    values: type === "f32" ? new Float32Array(buffer) : type === "f64" ? new Float64Array(buffer) : spread(new Uint16Array(buffer), low, high),
+    values: numbersOf(type, buffer, low, high),
     rows: field("X-Varve-Rows"),
     columns: field("X-Varve-Columns"),
     rowStart: pass.rows?.start ?? 0,
@@ -71,6 +73,11 @@ export async function fetchPass(what, pass, options, signal) {
     missing: field("X-Varve-Missing"),
     bytes: buffer.byteLength,
   };
+}
+
+function numbersOf(type, buffer, low, high) {
+  if (type === "f32") return new Float32Array(buffer);
+  return type === "f64" ? new Float64Array(buffer) : spread(new Uint16Array(buffer), low, high);
 }
 
 /** From codes of 16 bits to values. */

@@ -105,7 +105,8 @@ export class Viewer {
       const error = facts.max_error?.[level];
       const line = body.insertRow();
       line.dataset.level = level;
-      for (const text of [level, numbers.bytes(stored), numbers.bytes(sum), error == null ? "not known" : numbers.number(error)]) {
+      const off = error == null ? "not known" : numbers.number(error);
+      for (const text of [level, numbers.bytes(stored), numbers.bytes(sum), off]) {
         line.insertCell().textContent = text;
       }
     }
@@ -174,7 +175,9 @@ export class Viewer {
         const found = await askJson("level", array.path, { array: array.facts.name, bound });
         if (this.#array !== array || $("bound-text").value !== bound) return;
         this.#boundLevel = found.kept ? found.level : 0;
-        $("bound-says").textContent = !found.kept ? found.says : `kept from level ${found.level} on (differs by ${numbers.number(found.max_error)} at most)`;
+        $("bound-says").textContent = found.kept
+          ? `kept from level ${found.level} on (differs by ${numbers.number(found.max_error)} at most)`
+          : found.says;
       } catch (problem) {
         if (this.#array !== array || $("bound-text").value !== bound) return;
         $("bound-says").textContent = problem.message;
@@ -221,10 +224,12 @@ export class Viewer {
     const { view, rows, columns } = this.#array;
     const area = this.#drawing.area();
     const scale = window.devicePixelRatio || 1;
-    const along = (axis, low, high, pixels) =>
-      axis === null
-        ? null
-        : { axis, low: Math.max(0, Math.min(low, this.#extent(axis))), high: Math.max(0, Math.min(high, this.#extent(axis))), pixels: Math.max(1, (pixels * scale * (Math.min(high, this.#extent(axis)) - Math.max(low, 0))) / (high - low)) };
+    const along = (axis, from, to, pixels) => {
+      if (axis === null) return null;
+      const inside = (place) => Math.max(0, Math.min(place, this.#extent(axis)));
+      const [low, high] = [inside(from), inside(to)];
+      return { axis, low, high, pixels: Math.max(1, (pixels * scale * (high - low)) / (to - from)) };
+    };
     return {
       rows: along(rows, view.bottom, view.top, area.height),
       columns: along(columns, view.left, view.right, area.width),
@@ -242,8 +247,9 @@ export class Viewer {
         const data = await fetchPass(what, pass, options, signal);
         if (signal.aborted) return;
         const whole = this.#layers.find((one) => one.whole);
-        data.whole = (pass.rows === null || (pass.rows.start === 0 && pass.rows.stop === this.#extent(array.rows))) &&
-          (pass.columns === null || (pass.columns.start === 0 && pass.columns.stop === this.#extent(array.columns)));
+        data.whole = [pass.rows, pass.columns].every(
+          (one) => one === null || (one.start === 0 && one.stop === this.#extent(one.axis)),
+        );
         this.#layers = fresh || data.whole || !whole ? [data] : [whole, data];
         fresh = false;
         this.#report(null);
@@ -268,9 +274,13 @@ export class Viewer {
   #say(data, milliseconds) {
     const error = this.#array.facts.max_error?.[data.level];
     const missing = data.missing > 0 ? `, ${data.missing} of them missing` : "";
+    const off =
+      error == null ? "its error is not stated"
+      : error === 0 ? "exact"
+      : `differs from what was written by ${numbers.number(error)} at most`;
     $("shown").textContent =
       `level ${data.level}: ${data.rows} × ${data.columns} points${missing}, ${numbers.bytes(data.bytes)} in ` +
-      `${Math.round(milliseconds)} ms; ${error == null ? "its error is not stated" : error === 0 ? "exact" : `differs from what was written by ${numbers.number(error)} at most`}`;
+      `${Math.round(milliseconds)} ms; ${off}`;
     $("shown").dataset.level = data.level;
     for (const line of $("levels").tBodies[0].rows) line.classList.toggle("chosen", line.dataset.level === String(data.level));
   }
@@ -278,7 +288,8 @@ export class Viewer {
   #range() {
     const latest = this.#layers[this.#layers.length - 1];
     if ($("range").value === "fixed") return { low: $("low").valueAsNumber || 0, high: $("high").valueAsNumber || 0 };
-    const found = $("range").value === "inner" ? innerRange(latest.values) : latest.low === null ? null : { low: latest.low, high: latest.high };
+    const whole = latest.low === null ? null : { low: latest.low, high: latest.high };
+    const found = $("range").value === "inner" ? innerRange(latest.values) : whole;
     return found ?? { low: 0, high: 1 };
   }
 
@@ -383,8 +394,9 @@ export class Viewer {
       const column = Math.round((at.column - 0.5 - data.columnStart) / data.columnStep);
       const row = array.rows === null ? 0 : Math.round((at.row - 0.5 - data.rowStart) / data.rowStep);
       if (column < 0 || column >= data.columns || row < 0 || row >= data.rows) continue;
-      const indices = array.face.shape.map((_, axis) =>
-        axis === array.columns ? data.columnStart + column * data.columnStep : axis === array.rows ? data.rowStart + row * data.rowStep : array.at[axis]);
+      const indices = [...array.at];
+      indices[array.columns] = data.columnStart + column * data.columnStep;
+      if (array.rows !== null) indices[array.rows] = data.rowStart + row * data.rowStep;
       const value = data.values[row * data.columns + column];
       const error = array.facts.max_error?.[data.level];
       $("cursor").textContent =
