@@ -111,12 +111,14 @@ std::string key_of(Seam seam, Op op, std::string_view path, uint64_t index) {
   return fmt::format("{} {} {} {}", name_of(seam), name_of(op), index, path);
 }
 
+std::string_view last_arming(std::string_view journal) {
+  const size_t at = journal.rfind("\n{\"armed\":");
+  return at == std::string_view::npos ? journal : journal.substr(at + 1);
+}
+
 std::string schedule_in(std::string_view journal) {
-  constexpr std::string_view kStart = "{\"armed\":";
-  size_t at = journal.rfind(std::string("\n").append(kStart));
-  at = at == std::string_view::npos ? 0 : at + 1;
-  const std::string_view line = journal.substr(at, journal.find('\n', at) - at);
-  const Json in = Json::parse(line, nullptr, false);
+  journal = last_arming(journal);
+  const Json in = Json::parse(journal.substr(0, journal.find('\n')), nullptr, false);
   return in.is_object() && in.contains("schedule") && in["schedule"].is_string() ? in["schedule"].get<std::string>()
                                                                                  : std::string();
 }

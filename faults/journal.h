@@ -53,6 +53,8 @@ class Journal {
 /// What happened to whom: key_of(...) -> entries in order.
 using Replay = std::multimap<std::string, JournalEntry>;
 std::string key_of(Seam seam, Op op, std::string_view path, uint64_t index);
+/// What a journal holds from its last `armed` line on: all that a replay looks at.
+std::string_view last_arming(std::string_view journal);
 /// The schedule that a journal's last `armed` line holds; "" if there is none.
 std::string schedule_in(std::string_view journal);
 /// EBADMSG with `file` and the line. Only what the text's last `armed` line begins counts.

@@ -15,6 +15,9 @@ namespace varve::fs {
 
 namespace {
 
+/// A journal of faults, 64 MiB at most, is one that is written.
+constexpr size_t kMostControlBytes = size_t{80} << 20;
+
 constexpr uint64_t kMaxFileSize = uint64_t{1} << 60;
 constexpr size_t kCopyPiece = 1 << 20;
 constexpr size_t kCopyAtMost = 64 << 20;
@@ -221,8 +224,10 @@ Result<size_t> Core::write(const Caller&, uint64_t handle, uint64_t offset, std:
   }
   if (!open.node) {
     const std::lock_guard lock(open.mutex);
-    if (offset + data.size() > (16U << 20)) {
-      return Error{EFBIG, "a control file has at most 16 MiB"};
+    if (offset + data.size() > kMostControlBytes) {
+      open.content.clear();  // a part of it is not obeyed when it is closed
+      open.changed = false;
+      return Error{EFBIG, "a control file has at most 80 MiB"};
     }
     open.content.resize(std::max<size_t>(open.content.size(), offset + data.size()));
     std::memcpy(open.content.data() + offset, data.data(), data.size());

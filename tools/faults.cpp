@@ -131,7 +131,7 @@ Status replay(const std::string& directory, const std::string& file) {
     return Error{EBADMSG, fmt::format("{} is empty: give what `varve faults journal` printed", file)};
   }
   const auto journal = faults::parse_journal(text, file);
-  return journal.ok() ? tell(directory, "replay", text) : Status(journal.error());
+  return journal.ok() ? tell(directory, "replay", std::string(faults::last_arming(text))) : Status(journal.error());
 }
 
 struct Words {

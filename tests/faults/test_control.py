@@ -2,6 +2,7 @@
 """How faults are armed, aimed, counted and ended on a real mount, and what the control files and commands refuse."""
 
 import errno
+import json
 import mmap
 import os
 import subprocess
@@ -240,6 +241,34 @@ def scenario_journal(m):
     (m.root / "x").write_bytes(b"data")
     equal((m.root / "x").read_bytes(), b"data", "nothing is dropped")
     path.rmdir()
+
+
+def scenario_long_journal(m):
+    """A journal of 24 MiB is replayed; one that is too long for a control file is refused, and no part of it is obeyed."""
+    faults, path, victim = Faults(m), m.folder / "journal", m.root / "x"
+
+    def write_lines(count):
+        with open(victim, "wb", buffering=0) as file:
+            for number in range(count):
+                file.write(b"%064d" % number)
+        return victim.read_bytes()
+
+    faults.arm({"model": "bit_flip", "path": "x"})
+    wrong = write_lines(2_000)
+    lines = faults.journal_text().splitlines(True)
+    faults.disarm()
+    equal(len(lines), 2_001, "a line for each write")
+    many = (24 << 20) // len(lines[-1])
+    more = [json.dumps({**json.loads(lines[-1]), "index": 10_000 + number}) + "\n" for number in range(many)]
+    path.write_text("".join(lines[:1000] + lines + more))
+    check(path.stat().st_size > 24 << 20, f"{path.stat().st_size:,} bytes, the second arming of the file counts")
+    run(mounted.BINARY, "faults", "replay", m.root, path)
+    equal(faults.status()["replay_left"], 2_000 + many, "all of it is armed")
+    check(write_lines(2_000) == wrong, "and leads to the same bytes")
+    faults.disarm()
+    text = "".join(lines)
+    refused(errno.EFBIG, lambda: faults.tell("replay", text + "\n" * ((81 << 20) - len(text))), "81 MiB are too long")
+    equal(faults.status()["armed"], False, "and nothing is armed")
 
 
 def scenario_stuck(m):
