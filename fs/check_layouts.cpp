@@ -35,7 +35,13 @@ class NeededRecords {
  public:
   explicit NeededRecords(const Sealed& sealed) : sealed_(sealed) {}
 
-  /// Is this record one that the layout has a use for?
+  /// A second copy of a record, of which there need not be one.
+  bool is_copy(const RecordKey& key) const {
+    return key.region > 0 && key.region <= sealed_.codecs.size() && key.level == kCoarseCopyLevel &&
+           key.brick < sealed_.codecs[key.region - 1].tile_count();
+  }
+
+  /// Is this record one that the layout needs?
   bool knows(const RecordKey& key) const {
     if (key.region == index::kBytesRegion || key.region == index::kPatchRegion) {
       return key.level == 0 && key.brick < chunks(key.region);
@@ -305,7 +311,7 @@ Status LayoutCheck::check_records(const std::string& where, const Sealed& sealed
   VARVE_TRY(store_.records(sealed.object, [&](const index::RecordInfo& record) {
     const bool known = needed.knows(record.key);
     found += known ? 1 : 0;
-    if (!known && spare++ == 0) {
+    if (!known && !needed.is_copy(record.key) && spare++ == 0) {
       first_spare = record.key;
     }
     return true;

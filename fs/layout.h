@@ -16,6 +16,10 @@
 
 namespace varve::fs {
 
+/// The level, in the index, of a second copy of a tile's coarse record: without it nothing of the tile can be read. It
+/// is written behind the tile's other records, where it is not small (such lie in the tree) and takes little.
+inline constexpr uint8_t kCoarseCopyLevel = codec::kCoarseLevel + 1;
+
 inline constexpr uint64_t kStreamChunk = 128 << 10;
 
 struct ArrayEntry {

@@ -9,6 +9,7 @@
 #include "codec/labels.h"
 #include "fs/box_copy.h"
 #include "fs/first_error.h"
+#include "fs/log.h"
 
 namespace varve::fs {
 
@@ -193,16 +194,31 @@ Result<Bytes> Reader::record(const Sealed& sealed, const index::RecordKey& key) 
   auto found = index_.record(sealed.object, key);
   if (found.ok()) {
     const bool stream = key.region == index::kBytesRegion || key.region == index::kPatchRegion;
-    ReadCount& count = reads_.at(stream ? kReadKinds - 1 : key.level);
+    ReadCount& count = reads_.at(stream ? kReadKinds - 1 : std::min(key.level, codec::kCoarseLevel));
     count.records.fetch_add(1, std::memory_order_relaxed);
     count.bytes.fetch_add(found->size(), std::memory_order_relaxed);
   }
   return found;
 }
 
+Result<Bytes> Reader::coarse_record(const Sealed& sealed, uint32_t array, uint64_t tile) {
+  auto first = record(sealed, {array + 1, codec::kCoarseLevel, tile});
+  if (first.ok() || first.error().code != EIO) {
+    return first;
+  }
+  auto copy = record(sealed, {array + 1, kCoarseCopyLevel, tile});
+  if (!copy.ok()) {
+    return first;
+  }
+  log_line(LogLevel::warning, fmt::format("array \"{}\", coarse levels of tile {}: read from their copy: {}; varve "
+                                          "scrub of the mount writes them anew",
+                                          sealed.layout.arrays[array].region.name, tile, first.error().text));
+  return copy;
+}
+
 Result<BrickData> Reader::coarse_grid(const Sealed& sealed, uint32_t array, uint64_t tile) {
   return cache_.get({sealed.object, array + 1, kGridKind, tile}, [&]() -> Result<Bytes> {
-    const auto stored = record(sealed, {array + 1, codec::kCoarseLevel, tile});
+    const auto stored = coarse_record(sealed, array, tile);
     if (!stored.ok() && stored.error().code != ENOENT) {
       return stored.error();
     }

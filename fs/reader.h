@@ -79,6 +79,8 @@ class Reader {
   };
   Result<LevelRecords> level_records(const Sealed& sealed, uint32_t array, uint64_t brick, uint8_t finest);
   Result<codec::Bytes> record(const Sealed& sealed, const index::RecordKey& key);
+  /// From its copy, if the tile's coarse record is damaged and has one.
+  Result<codec::Bytes> coarse_record(const Sealed& sealed, uint32_t array, uint64_t tile);
   Status read_extent(const Sealed& sealed, const Extent& extent, uint64_t skip, std::span<std::byte> out,
                      const ViewLevels& levels);
   Status read_elements(const Sealed& sealed, const Extent& extent, uint64_t first, std::span<std::byte> out,

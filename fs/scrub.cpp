@@ -25,7 +25,8 @@ std::string part_of(const Layout* layout, const index::RecordKey& key) {
   const std::string name = layout != nullptr && array < layout->arrays.size() ? layout->arrays[array].region.name
                                                                               : fmt::format("number {}", array);
   return key.level >= codec::kCoarseLevel
-             ? fmt::format("array {}, coarse levels of tile {}", name.empty() ? "\"\"" : name, key.brick)
+             ? fmt::format("array {}, {}coarse levels of tile {}", name.empty() ? "\"\"" : name,
+                           key.level == kCoarseCopyLevel ? "copy of the " : "", key.brick)
              : fmt::format("array {}, level {}, brick {}", name.empty() ? "\"\"" : name, key.level, key.brick);
 }
 
@@ -42,6 +43,8 @@ std::string ScrubState::json() const {
                               {"bytes", bytes},
                               {"total_bytes", total_bytes},
                               {"damaged_records", damaged_records},
+                              {"repaired_records", repaired_records},
+                              {"weak_records", weak_records},
                               {"seconds", seconds},
                               {"damage", std::move(found)}};
   return all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
@@ -157,12 +160,37 @@ std::vector<Scrub::ObjectDamage> Scrub::visit_object(index::ObjectId object) {
     }
     const auto content = index_.record(object, record.key);
     if (!content.ok()) {
-      damage.push_back({part_of(parsed.ok() ? &layout : nullptr, record.key), content.error().text});
+      const std::string part = part_of(parsed.ok() ? &layout : nullptr, record.key);
+      if (restore(object, record.key, part, content.error().text)) {
+        continue;
+      }
+      damage.push_back({part, content.error().text});
       const std::lock_guard lock(mutex_);
       ++state_.damaged_records;
     }
   }
   return damage;
+}
+
+/// Writes a damaged record anew from its other copy. False: there is none that can be read.
+bool Scrub::restore(index::ObjectId object, const index::RecordKey& key, const std::string& part,
+                    const std::string& reason) {
+  if (key.region == index::kBytesRegion || key.region == index::kPatchRegion || key.level < codec::kCoarseLevel) {
+    return false;
+  }
+  const uint8_t other = key.level == kCoarseCopyLevel ? codec::kCoarseLevel : kCoarseCopyLevel;
+  const auto whole = index_.record(object, {key.region, other, key.brick});
+  if (!whole.ok()) {
+    return false;
+  }
+  const Status written = index_.rewrite(object, key, *whole);
+  log_line(LogLevel::warning, fmt::format("scrub: object {}, {}: {}: {}", object, part, reason,
+                                          written.ok() ? "written anew from the other copy"
+                                                       : "the other copy is whole; it could not be written anew: " +
+                                                             written.error().text));
+  const std::lock_guard lock(mutex_);
+  ++(written.ok() ? state_.repaired_records : state_.weak_records);
+  return true;
 }
 
 /// Counts one more and keeps to the rate. False: stop.

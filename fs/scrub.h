@@ -1,5 +1,6 @@
 // Reads everything that a store's files consist of and holds it against its checksums: what a drive has changed is
-// found while there may still be a copy elsewhere. Writes nothing.
+// found while there may still be a copy elsewhere. What the store itself keeps twice is written anew from the copy that
+// is whole; nothing else is written.
 #pragma once
 
 #include <atomic>
@@ -26,7 +27,9 @@ struct ScrubState {
   Phase phase = Phase::never;
   uint64_t files = 0, records = 0, bytes = 0;  ///< looked at so far; records that files share count once
   uint64_t total_bytes = 0;                    ///< about as many there are
-  uint64_t damaged_records = 0;
+  uint64_t damaged_records = 0;                ///< that cannot be read
+  uint64_t repaired_records = 0;               ///< written anew from a copy
+  uint64_t weak_records = 0;                   ///< could be, but the store cannot be written
   double seconds = 0;
   std::vector<ScrubDamage> damage;  ///< at most kMostDamage
   static constexpr size_t kMostDamage = 10'000;
@@ -56,6 +59,7 @@ class Scrub {
                          std::vector<std::pair<index::InodeNumber, std::string>>& waiting);
   void visit_file(const index::Inode& inode, const std::string& path);
   std::vector<ObjectDamage> visit_object(index::ObjectId object);
+  bool restore(index::ObjectId object, const index::RecordKey& key, const std::string& part, const std::string& reason);
   bool count_record(uint64_t bytes);
   void report(const std::string& path, const std::string& part, const std::string& reason);
 

@@ -66,6 +66,9 @@ class Failure {
 /// The state of one seal.
 /// Small arrays are encoded when they are planned; their records wait in memory, at most so many bytes.
 constexpr size_t kMostReadyBytes = size_t{64} << 20;
+/// Coarse records are kept twice from so many bytes on, where they are one part in so many of their tile.
+constexpr size_t kLeastCopied = 2048;
+constexpr size_t kCopiedShare = 20;
 
 struct Sealer::Work {
   const SealJob& job;
@@ -368,6 +371,7 @@ Status Sealer::encode_tile(Work& work, size_t array, uint64_t tile) {
       return !shared.ok() && shared.error().code == ENOENT ? Status() : shared;
     };
     VARVE_TRY(share(codec::kCoarseLevel, tile));
+    VARVE_TRY(share(kCoarseCopyLevel, tile));
     for (const uint64_t brick : codec.bricks_of(tile)) {
       for (const uint8_t level : {2, 1, 0}) {
         VARVE_TRY(share(level, brick));
@@ -386,8 +390,15 @@ Status Sealer::encode_tile(Work& work, size_t array, uint64_t tile) {
     VARVE_ASSIGN(records, codec.encode_tile(tile, data.data(), fate == TileFate::exact, &measure));
     work.errors[array][tile] = measure.errors;
   }
+  uint64_t bytes = 0;
   for (const codec::Record& record : records) {
     VARVE_TRY(work.writer->put({region, record.id.level, record.id.brick}, record.data));
+    bytes += record.data.size();
+  }
+  const Bytes& coarse = records.front().data;
+  if (records.front().id.level == codec::kCoarseLevel && coarse.size() >= kLeastCopied &&
+      coarse.size() <= bytes / kCopiedShare) {
+    VARVE_TRY(work.writer->put({region, kCoarseCopyLevel, tile}, coarse));
   }
   return {};
 }

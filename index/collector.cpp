@@ -233,6 +233,36 @@ Status Store::copy_records(std::vector<Move>& moves, std::map<std::pair<uint32_t
   return {};
 }
 
+Status Store::rewrite(ObjectId object, const RecordKey& key, std::span<const std::byte> record) {
+  VARVE_TRY(writable());
+  const std::lock_guard collect_lock(collect_mutex_);
+  const std::string row_key = record_key(object, key);
+  VARVE_ASSIGN(const auto row, tree_->get(Family::record, row_key));
+  if (!row) {
+    return Error{ENOENT, fmt::format("store {} has no record ({}) to write anew", path_, describe({object, key}))};
+  }
+  const auto value = parse_record_value(*row);
+  if (!value) {
+    return malformed("value", fmt::format("record ({})", describe({object, key})));
+  }
+  if (value->checksum != checksum_of(record) || !value->packed || value->length != record.size()) {
+    return Error{
+        EINVAL, fmt::format("what record ({}) is to be written anew from is not what it was", describe({object, key}))};
+  }
+  Move move{row_key, *row, {}, *value, *value};
+  move.from.payload = move.to.payload = {};
+  VARVE_ASSIGN(const auto appended, packs_->append(value->origin, record, value->checksum));
+  move.to.pack = appended.pack->number;
+  move.to.offset = appended.offset;
+  move.new_value = record_value(move.to);
+  Status status = packs_->sync(*appended.pack, appended.stamp);
+  if (status.ok()) {
+    status = switch_records({move});
+  }
+  packs_->unpin(move.to.pack, 1);
+  return status;
+}
+
 /// Points the rows to the new places, save those that changed meanwhile or whose object is not (any more) published.
 Status Store::switch_records(const std::vector<Move>& moves) {
   const std::lock_guard lock(commit_mutex_);

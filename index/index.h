@@ -121,6 +121,9 @@ class Index {
   /// In key order: region ascending, level descending, brick ascending.
   virtual Status records(ObjectId object, const std::function<bool(const RecordInfo&)>& visit) = 0;
   virtual Result<std::unique_ptr<ObjectWriter>> begin_object() = 0;
+  /// Writes the record `key` of a published object anew, with the bytes that `record` has: those that it had before
+  /// they were damaged, by its checksum (EINVAL: they are others). ENOENT: no such record.
+  virtual Status rewrite(ObjectId object, const RecordKey& key, std::span<const std::byte> record) = 0;
 
   virtual InodeNumber new_inode_number() = 0;
   virtual uint64_t new_cookie() = 0;

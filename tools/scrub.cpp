@@ -110,10 +110,24 @@ bool is_store(const std::string& path) {
   return std::filesystem::is_regular_file(path + "/VERSION", code) && std::filesystem::is_directory(path + "/db", code);
 }
 
+int exit_status(const json& state) {
+  const bool whole = state.value("damage", json::array()).empty() && state.value("weak_records", uint64_t{0}) == 0;
+  return whole ? kDone : kNo;
+}
+
 int print_report(const json& state) {
   const json damage = state.value("damage", json::array());
   for (const json& one : damage) {
     fmt::print("{}: {}: {}\n", one.value("path", ""), one.value("part", ""), one.value("reason", ""));
+  }
+  if (const auto repaired = state.value("repaired_records", uint64_t{0}); repaired > 0) {
+    fmt::print("{} damaged records were written anew from their copies\n", repaired);
+  }
+  if (const auto weak = state.value("weak_records", uint64_t{0}); weak > 0) {
+    fmt::print(
+        "{} damaged records can be read from their copies alone: scrub the mounted directory, which writes them "
+        "anew\n",
+        weak);
   }
   const auto bytes = state.value("bytes", uint64_t{0});
   const double seconds = std::max(state.value("seconds", 0.0), 1e-9);
@@ -123,7 +137,7 @@ int print_report(const json& state) {
              damage.empty() ? std::string("no damage")
                             : fmt::format("{} damaged records, {} places in files",
                                           state.value("damaged_records", uint64_t{0}), damage.size()));
-  return damage.empty() ? kDone : kNo;
+  return exit_status(state);
 }
 
 int scrub(const ScrubArguments& arguments) {
@@ -155,8 +169,7 @@ int scrub(const ScrubArguments& arguments) {
   if (arguments.json) {
     fmt::print("{}\n", state->dump(2));
   }
-  const int result =
-      arguments.json ? (state->value("damage", json::array()).empty() ? kDone : kNo) : print_report(*state);
+  const int result = arguments.json ? exit_status(*state) : print_report(*state);
   return state->value("state", "") == "stopped"
              ? fail({EINTR, "stopped before all was read; start again to read the rest"})
              : result;

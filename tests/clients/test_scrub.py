@@ -96,6 +96,68 @@ def scenario_damaged(m):
     check(hits >= 6, f"{hits} of 12 bytes were of a record")
 
 
+def coarse_records(store):
+    """Places of the first bytes of coarse records and of their copies: level, pack, offset."""
+    found = []
+    for pack in sorted((store / "packs").iterdir()):
+        data = pack.read_bytes()
+        at = data.find(b"VREC")
+        while at >= 0:
+            level = data[at + 6]
+            if level >= 3 and int.from_bytes(data[at + 8:at + 12], "little") > 0:
+                found.append((level, pack, at + 56))
+            at = data.find(b"VREC", at + 4)
+    return found
+
+
+def flip(place):
+    with open(place[1], "r+b") as file:
+        file.seek(place[2] + 100)
+        byte = file.read(1)[0]
+        file.seek(place[2] + 100)
+        file.write(bytes([byte ^ 4]))
+
+
+def scenario_copies(m):
+    """Coarse records of large arrays are there twice: either may be damaged, scrub writes it anew, both are EIO."""
+    m.bound("rel:1e-5")
+    data = smooth((128, 128, 128), seed=3)
+    np.save(m.root / "a.npy", data)
+    run(mounted.BINARY, "sync", m.root)
+    run("cp", m.root / "a.npy", m.root / "copy.npy")
+    seen = np.load(m.root / "a.npy")
+    m.stop()
+    by_level = {level: [place for place in coarse_records(m.store) if place[0] == level] for level in (3, 4)}
+    equal([len(by_level[level]) for level in (3, 4)], [2, 2], "two tiles, each with a coarse record and a copy")
+    for turn, level in enumerate((3, 4)):
+        flip(by_level[level][turn])
+        weak = scrubbed(m.store, status=1)
+        equal([weak[k] for k in ("damage", "damaged_records", "repaired_records", "weak_records")], [[], 0, 0, 1],
+              "a store that is not mounted: nothing is lost, and nothing is written")
+        m.start()
+        for name in ("a.npy", "copy.npy"):
+            equal(np.load(m.root / name).tobytes(), seen.tobytes(), f"level {level} damaged: {name} reads as before")
+        repaired = scrubbed(m.root)
+        equal([repaired[k] for k in ("damage", "repaired_records", "weak_records")], [[], 1, 0], "the mount's scrub writes it anew")
+        m.stop()
+        m.start()
+        equal(np.load(m.root / "a.npy").tobytes(), seen.tobytes(), "and it reads as before")
+        again = scrubbed(m.root)
+        equal([again[k] for k in ("damage", "repaired_records", "weak_records")], [[], 0, 0], "the next finds nothing")
+        m.stop()
+    equal(scrubbed(m.store)["damage"], [], "nor of the store")
+    problems = run(mounted.BINARY, "fsck", m.store)
+    check(problems.returncode == 0, "fsck is clean: " + problems.stdout.strip())
+    by_level = {level: [place for place in coarse_records(m.store) if place[0] == level] for level in (3, 4)}
+    for level in (3, 4):
+        for place in by_level[level]:
+            flip(place)
+    lost = scrubbed(m.store, status=1)
+    check(lost["damaged_records"] == 4 and len(lost["damage"]) == 8, f"both damaged: {lost['damaged_records']} records, of two files")
+    m.start()
+    equal(files_in_error(m.root), {"/a.npy", "/copy.npy"}, "both damaged: EIO")
+
+
 def scenario_under_way(m):
     """At a low rate a scrub goes on beside other work, says how far it is, is alone, and can be stopped."""
     fill(m)
