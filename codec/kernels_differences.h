@@ -46,20 +46,33 @@ size_t tokens_of_codes(const BitsOf<T>* codes, size_t count, uint8_t* tokens, Bi
   return lists.wide_count;
 }
 
-template <typename T>
-void carry_codes(const uint8_t* tokens, BitsOf<T>* codes, size_t count, size_t step) {
+/// codes[i] = f(i, codes[i], codes[i - step]) in order: where `step` allows it, vectors at a time.
+template <typename T, typename F>
+inline void from_before(BitsOf<T>* codes, size_t count, size_t step, const F& f) {
   size_t i = step;
   for (; step >= kLanes<T> && i + kLanes<T> <= count; i += kLanes<T>) {
     UVec<T> own;
     UVec<T> before;
     std::memcpy(&own, codes + i, sizeof own);
     std::memcpy(&before, codes + i - step, sizeof before);
-    own = load_tokens<T>(tokens + i) < kTokenZero ? before : own;
+    own = f(i, own, before);
     std::memcpy(codes + i, &own, sizeof own);
   }
   for (; i < count; ++i) {
-    codes[i] = tokens[i] < kTokenZero ? codes[i - step] : codes[i];
+    codes[i] = f(i, codes[i], codes[i - step]);
   }
+}
+
+template <typename T>
+void carry_codes(const uint8_t* tokens, BitsOf<T>* codes, size_t count, size_t step) {
+  from_before<T>(
+      codes, count, step, [&](size_t i, auto own, auto before) __attribute__((always_inline)) {
+        if constexpr (std::is_same_v<decltype(own), UVec<T>>) {
+          return load_tokens<T>(tokens + i) < kTokenZero ? before : own;
+        } else {
+          return tokens[i] < kTokenZero ? before : own;
+        }
+      });
 }
 
 template <typename T>
@@ -80,18 +93,10 @@ void subtract_before(BitsOf<T>* codes, size_t count, size_t step) {
 
 template <typename T>
 void add_before(BitsOf<T>* codes, size_t count, size_t step) {
-  size_t i = step;
-  for (; step >= kLanes<T> && i + kLanes<T> <= count; i += kLanes<T>) {
-    UVec<T> own;
-    UVec<T> before;
-    std::memcpy(&own, codes + i, sizeof own);
-    std::memcpy(&before, codes + i - step, sizeof before);
-    own += before;
-    std::memcpy(codes + i, &own, sizeof own);
-  }
-  for (; i < count; ++i) {
-    codes[i] += codes[i - step];
-  }
+  from_before<T>(
+      codes, count, step, [](size_t, auto own, auto before) __attribute__((always_inline)) {
+        return static_cast<decltype(own)>(own + before);
+      });
 }
 
 }  // namespace
