@@ -413,7 +413,9 @@ class Planner {
       apply(resolve_bound(spec_.dtype, {BoundMode::absolute, bound}, range_), base_);
       double bits = std::numeric_limits<double>::infinity();
       if (base_.quantum > 0) {
-        bits = sample_bits(sample, with(Scheme::codes, estimates(Scheme::codes)[0]));
+        Settings codes = with(Scheme::codes, estimates(Scheme::codes)[0]);
+        choose_differences(codes);
+        bits = sample_bits(sample, codes);
       } else {
         Settings exact = with(Scheme::residuals, estimates(Scheme::residuals)[0]);
         bits = sample_bits(sample, exact);

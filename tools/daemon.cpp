@@ -8,11 +8,18 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
+#include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <string>
 #include <system_error>
+#include <thread>
+
+#include "fs/log.h"
 
 namespace varve::tools {
 namespace {
@@ -47,37 +54,58 @@ void close_terminal() {
   ::close(null);
 }
 
-[[noreturn]] void be_child(int pipe, const std::function<Status(const Ready&)>& service) {
-  setsid();
-  [[maybe_unused]] const int changed = chdir("/");  // so that no directory stays busy because of us
+using Service = std::function<Status(const Ready&)>;
+
+/// What is done in the child before the service runs, and when it is ready.
+struct ChildSteps {
+  void (*before)();
+  void (*when_ready)();
+};
+
+/// The end of the pipe to whoever waits for this process, until that was told; -1: nobody waits.
+int outcome_pipe = -1;
+
+void tell_outcome(int code, const std::string& text) {
+  send_outcome(outcome_pipe, code, text);
+  outcome_pipe = -1;
+}
+
+[[noreturn]] void be_child(int pipe, const Service& service, const ChildSteps& steps) {
+  if (outcome_pipe >= 0) {
+    ::close(outcome_pipe);  // its parent's: who waits at the other end waits until nobody has it any more
+  }
+  outcome_pipe = pipe;
+  steps.before();
   bool started = false;
   const Status status = service([&] {
     started = true;
-    close_terminal();
-    send_outcome(pipe, 0, "");
+    steps.when_ready();
+    tell_outcome(0, "");
   });
   if (!started && !status.ok()) {
-    send_outcome(pipe, status.error().code, status.error().text);
+    tell_outcome(status.error().code, status.error().text);
   }
   std::exit(status.ok() ? 0 : 1);
 }
 
-}  // namespace
-
-Status run_in_background(const std::function<Status(const Ready&)>& service) {
+/// Runs the service in a child and waits until it is ready.
+Result<pid_t> start_child(const Service& service, const ChildSteps& steps) {
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) {
     return Error{errno, fmt::format("cannot go to the background: {}", std::strerror(errno))};
   }
   const pid_t child = fork();
   if (child < 0) {
-    return Error{errno, fmt::format("cannot go to the background: {}; free some memory, or use -f to stay in the "
-                                    "foreground",
-                                    std::strerror(errno))};
+    const int code = errno;
+    ::close(ends[0]);
+    ::close(ends[1]);
+    return Error{code, fmt::format("cannot go to the background: {}; free some memory, or use -f to stay in the "
+                                   "foreground",
+                                   std::strerror(code))};
   }
   if (child == 0) {
     ::close(ends[0]);
-    be_child(ends[1], service);
+    be_child(ends[1], service, steps);
   }
   ::close(ends[1]);
   const std::string message = receive_all(ends[0]);
@@ -91,7 +119,94 @@ Status run_in_background(const std::function<Status(const Ready&)>& service) {
                                           : std::string("the daemon ended while it started: see the lines above")};
   }
   std::memcpy(&code, message.data(), sizeof code);
-  return code == 0 ? Status() : Status(Error{code, message.substr(sizeof code)});
+  if (code != 0) {
+    waitpid(child, nullptr, 0);
+    return Error{code, message.substr(sizeof code)};
+  }
+  return child;
+}
+
+/// The child of a supervisor, for its signals.
+std::atomic<pid_t> supervised{0};
+std::atomic<bool> asked_to_end{false};
+
+void hand_on(int signal) {
+  asked_to_end = true;
+  if (const pid_t child = supervised; child > 0) {
+    kill(child, signal);
+  }
+}
+
+void hand_signals_on() {
+  struct sigaction action {};
+  action.sa_handler = hand_on;
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
+    sigaction(signal, &action, nullptr);
+  }
+}
+
+void take_signals_back() {
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
+    std::signal(signal, SIG_DFL);
+  }
+}
+
+/// How the child ended.
+int wait_for(pid_t child) {
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return status;
+}
+
+}  // namespace
+
+Status run_in_background(const Service& service) {
+  const ChildSteps steps{[] {
+                           setsid();
+                           [[maybe_unused]] const int changed = chdir("/");  // so that no directory stays busy
+                         },
+                         close_terminal};
+  const auto child = start_child(service, steps);
+  return child.ok() ? Status() : Status(child.error());
+}
+
+Status supervise(const Service& service, const Ready& ready, bool in_background) {
+  using Clock = std::chrono::steady_clock;
+  constexpr size_t kMostDeaths = 5;
+  constexpr std::chrono::minutes kWithin{1};
+  constexpr std::chrono::milliseconds kPause{100};
+  hand_signals_on();
+  const ChildSteps steps{take_signals_back, in_background ? close_terminal : [] {}};
+  std::deque<Clock::time_point> deaths;
+  for (bool first = true;; first = false) {
+    auto child = start_child(service, steps);
+    if (child.ok()) {
+      supervised = *child;
+      if (first) {
+        ready();
+      }
+      const int status = wait_for(*child);
+      supervised = 0;
+      if (!WIFSIGNALED(status)) {
+        return WEXITSTATUS(status) == 0 ? Status() : Status(Error{EIO, "the daemon ended with an error: see its log"});
+      }
+      child = Error{
+          EIO, fmt::format("the daemon was killed by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)))};
+    } else if (first) {
+      return child.error();
+    }
+    deaths.push_back(Clock::now());
+    while (deaths.front() + kWithin < deaths.back()) {
+      deaths.pop_front();
+    }
+    if (asked_to_end || deaths.size() >= kMostDeaths) {
+      return Error{child.error().code, fmt::format("{}; it is not started again{}", child.error().text,
+                                                   asked_to_end ? "" : ", as it died five times within a minute")};
+    }
+    fs::log_line(fs::LogLevel::error, child.error().text + "; it is started again");
+    std::this_thread::sleep_for(kPause);
+  }
 }
 
 void notify_service_manager() {

@@ -1,4 +1,4 @@
-// Going to the background once the work has started well.
+// Going to the background once the work has started well, and starting it again when it dies.
 #pragma once
 
 #include <functional>
@@ -14,6 +14,12 @@ using Ready = std::function<void()>;
 /// Before the first call to Ready it may print to standard error. To be called while there is one thread. The result is
 /// that of the service's start; in the child this does not return.
 Status run_in_background(const std::function<Status(const Ready&)>& service);
+
+/// Runs `service` in a child process, and again whenever a signal ends it, until it ends by itself: then the result is
+/// its own. `ready` is called when it is ready for the first time. SIGTERM, SIGINT and SIGHUP are handed on to the
+/// child. `in_background`: the child leaves the terminal. An error: it did not start, or died too often (five times
+/// within a minute). To be called while there is one thread.
+Status supervise(const std::function<Status(const Ready&)>& service, const Ready& ready, bool in_background);
 
 /// Tells systemd (NOTIFY_SOCKET), if it started us, that the service is ready.
 void notify_service_manager();

@@ -160,11 +160,28 @@ Status serve(const MountSettings& settings, const Ready& ready) {
   return ended.ok() ? shut : ended;
 }
 
+/// By itself, or in a child that is started again when it dies.
+Status serve_as_asked(const MountSettings& settings, const Ready& ready) {
+  if (!settings.supervise) {
+    return serve(settings, ready);
+  }
+  return supervise(
+      [&](const Ready& started) {
+        return serve(settings, [&] {
+          if (!settings.log_file.empty()) {
+            fs::set_log_file(settings.log_file);
+          }
+          started();
+        });
+      },
+      ready, !settings.foreground);
+}
+
 Status serve_in_foreground(const MountSettings& settings) {
   if (!settings.log_file.empty()) {
     fs::set_log_file(settings.log_file);
   }
-  return serve(settings, [] { notify_service_manager(); });
+  return serve_as_asked(settings, [] { notify_service_manager(); });
 }
 
 Status serve_in_background(MountSettings settings) {
@@ -173,7 +190,7 @@ Status serve_in_background(MountSettings settings) {
   }
   return run_in_background([&](const Ready& ready) {
     // The log opens only now: before, messages are for whoever typed the command, and the store may not exist.
-    return serve(settings, [&] {
+    return serve_as_asked(settings, [&] {
       fs::set_log_file(settings.log_file);
       ready();
     });
@@ -228,12 +245,14 @@ void add_mount(CLI::App& app, int& status) {
   command->add_option("DIR", arguments->settings.directory, "Directory to mount on")->required();
   command->add_flag("-f,--foreground", arguments->settings.foreground, "Stay in the foreground");
   command->add_option("-o", arguments->lists,
-                      "Options as of mount(8): ro, noatime, nodev, allow_other, show_views, nofaults, cache=SIZE, "
-                      "workers=N, log=FILE, ...");
+                      "Options as of mount(8): ro, noatime, nodev, allow_other, show_views, supervise, nofaults, "
+                      "cache=SIZE, workers=N, log=FILE, ...");
   command->add_option("--faults", arguments->fault_file, "Arm this schedule before the store is opened (varve faults)");
   command->add_flag("--no-faults", arguments->no_faults, "Faults cannot be armed on this mount (see varve faults)");
   command->add_flag("--accept-loss", arguments->accept_loss,
                     "Mount a store whose log is damaged, without the changes that it has lost");
+  command->add_flag("--supervise", arguments->settings.supervise,
+                    "Start the daemon again within a second when it dies (five times a minute at most)");
   command->add_option("--workers", arguments->workers, "Threads that encode and decode; 0: one a core");
   command->add_option("--cache", arguments->cache, "Memory for decoded data: 512M, 2G, ...");
   command->add_option("--log", arguments->settings.log_file, "Log to this file");

@@ -22,9 +22,9 @@ constexpr std::array<std::string_view, 25> kIgnoredWords = {
     "owner",      "group",  "atime", "diratime", "relatime", "norelatime", "strictatime", "nostrictatime", "lazytime",
     "nolazytime", "silent", "loud",  "mand",     "nomand",   "iversion",   "noiversion"};
 constexpr std::array<std::string_view, 6> kIgnoredPrefixes = {"x-", "X-", "comment=", "user=", "uhelper=", "helper="};
-constexpr std::array<std::string_view, 11> kOwnWords = {
-    "show_views", "ro",     "rw",       "allow_other", "accept_loss", "faults",
-    "nofaults",   "cache=", "workers=", "log=",        "log_level="};
+constexpr std::array<std::string_view, 12> kOwnWords = {"show_views",  "supervise",   "ro",     "rw",
+                                                        "allow_other", "accept_loss", "faults", "nofaults",
+                                                        "cache=",      "workers=",    "log=",   "log_level="};
 constexpr std::array<std::string_view, 4> kLogLevels = {"error", "warning", "info", "debug"};
 constexpr unsigned kMostWorkers = 1024;
 
@@ -87,6 +87,8 @@ Result<bool> take_own(std::string_view word, MountSettings& settings) {
     settings.allow_other = true;
   } else if (word == "show_views") {
     settings.show_views = true;
+  } else if (word == "supervise") {
+    settings.supervise = true;
   } else if (word == "accept_loss") {
     settings.accept_loss = true;
   } else if (word == "faults" || word == "nofaults") {

@@ -18,6 +18,7 @@ struct MountSettings {
   bool show_views = false;     ///< .varve is listed in the root
   bool faults = true;          ///< false: no fault can be armed
   bool accept_loss = false;    ///< mount a store whose log has lost changes
+  bool supervise = false;      ///< start the daemon again when it dies
   std::string fault_schedule;  ///< TOML, armed before the store is opened; empty: none
   unsigned workers = 0;        ///< 0: one a core
   uint64_t cache_bytes = uint64_t{512} << 20;

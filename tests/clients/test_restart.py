@@ -29,6 +29,58 @@ def scenario_unmount_at_once(m):
     check(True, "5 times: written, unmounted, mounted, equal")
 
 
+def daemon_of(root):
+    """The pid of the daemon that serves, waiting for it for at most five seconds."""
+    deadline = time.monotonic() + 5
+    while True:
+        try:
+            return int((root / ".varve" / "pid").read_text())
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+
+
+def scenario_supervised(m):
+    """mount --supervise: a daemon that is killed is started again, with what fsync promised; umount ends both."""
+    m.stop()
+    run(mounted.BINARY, "mount", "--supervise", m.store, m.root)
+    contents, seen = {}, set()
+    for turn in range(3):
+        contents[f"f{turn}"] = os.urandom(300_000)
+        synced_file(m.root / f"f{turn}", contents[f"f{turn}"])
+        pid = daemon_of(m.root)
+        parent = int(pathlib.Path(f"/proc/{pid}/stat").read_text().split()[3])
+        seen.add(pid)
+        os.kill(pid, signal.SIGKILL)
+        killed = time.monotonic()
+        while daemon_of(m.root) == pid:
+            time.sleep(0.02)
+        print(f"  it served again after {time.monotonic() - killed:.2f} s", flush=True)
+        for name, content in contents.items():
+            equal((m.root / name).read_bytes(), content, f"{name} after death {turn + 1}")
+    equal(len(seen), 3, "three daemons")
+    log = (m.store / "varve.log").read_text()
+    equal(log.count("started again"), 3, "the log names each death")
+    run(mounted.BINARY, "umount", m.root)
+    deadline = time.monotonic() + 5
+    while pathlib.Path(f"/proc/{parent}").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    check(not pathlib.Path(f"/proc/{parent}").exists(), "after umount the supervisor has ended")
+    run(mounted.BINARY, "mount", "--supervise", m.store, m.root)
+    pid = daemon_of(m.root)
+    parent = int(pathlib.Path(f"/proc/{pid}/stat").read_text().split()[3])
+    os.kill(parent, signal.SIGTERM)
+    deadline = time.monotonic() + 10
+    while os.path.ismount(m.root) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    check(not os.path.ismount(m.root), "SIGTERM of the supervisor unmounts")
+    done = run(mounted.BINARY, "mount", "--supervise", m.plain / "none" / "store", m.root, status=2)
+    check("none" in done.stderr, "what cannot start says so: " + done.stderr.strip())
+    m.start()
+    equal((m.root / "f0").read_bytes(), contents["f0"], "without a supervisor as well")
+
+
 def synced_file(path, content):
     with open(path, "wb") as file:
         file.write(content)
