@@ -101,7 +101,8 @@ class Index {
   /// Opens the store in directory `path`, making an empty one (with a root directory, mode 0755, owned by the caller)
   /// if the directory is absent or empty. Errors, each with a sentence: EBUSY (open elsewhere; names the process),
   /// ENOTEMPTY (a directory with other things in it), EPROTO (made by a newer format version), EUCLEAN
-  /// (the log or the manifest is damaged: commits that were promised are lost; `accept_loss` goes on without them), EIO.
+  /// (the log or the manifest is damaged: commits that were promised are lost; `accept_loss` goes on without them),
+  /// EIO.
   static Result<std::unique_ptr<Index>> open(const std::string& path, const IndexOptions& options);
 
   virtual Result<std::optional<Inode>> inode(InodeNumber number) = 0;

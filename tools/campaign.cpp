@@ -1,7 +1,9 @@
 // A campaign from beginning to end: golden run, threads, resumption, progress.
 #include "tools/campaign.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +11,7 @@
 #include <cmath>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -258,6 +261,40 @@ class Scratch {
   std::error_code problem_;
 };
 
+/// Keeps others from a campaign's results while it lives.
+class ResultsLock {
+ public:
+  ResultsLock() = default;
+  ~ResultsLock() {
+    if (file_ >= 0) {
+      ::close(file_);
+    }
+  }
+  ResultsLock(const ResultsLock&) = delete;
+  ResultsLock& operator=(const ResultsLock&) = delete;
+
+  /// EBUSY: another process has it.
+  Status take(const std::string& results) {
+    const std::string path = results + "/lock";
+    file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    if (file_ < 0) {
+      return Error{errno, fmt::format("cannot make {}: {}", path, std::strerror(errno))};
+    }
+    if (::flock(file_, LOCK_EX | LOCK_NB) != 0) {
+      return Error{EBUSY, fmt::format("process {} runs a campaign with results in {}: wait for it, or give another "
+                                      "folder by --results",
+                                      file_text(path), results)};
+    }
+    const std::string pid = std::to_string(getpid());
+    const bool written =
+        ::ftruncate(file_, 0) == 0 && ::write(file_, pid.data(), pid.size()) == static_cast<ssize_t>(pid.size());
+    return written ? Status() : unwritten(path);
+  }
+
+ private:
+  int file_ = -1;
+};
+
 }  // namespace
 
 Status unwritten(const std::string& path) {
@@ -291,6 +328,8 @@ Status run_campaign(const CampaignOptions& options) {
   if (problem) {
     return Error{problem.value(), fmt::format("cannot make {}: {}", results, problem.message())};
   }
+  ResultsLock lock;
+  VARVE_TRY(lock.take(results));
   const Scratch scratch(options.scratch);
   VARVE_TRY(scratch.check());
   interrupted = false;

@@ -31,6 +31,7 @@ using namespace std::chrono_literals;
 
 constexpr auto kStartLimit = 60s;
 constexpr auto kStopLimit = 120s;
+constexpr std::chrono::milliseconds kDeathLimit = 5s;
 constexpr std::string_view kGoodEnd = "(exit status 0, signal 0)\n";
 constexpr uint64_t kNever = INT64_MAX;  // an `nth` that does not come: for the golden run
 
@@ -253,8 +254,10 @@ Status CampaignRunner::execute(Work& work, const std::string& schedule, std::chr
     work.let_go();  // or the program could not be ended: it waits for the mount
     work.ending = child.kill();
     work.ending->timed_out = true;
-  } else if (!work.daemon->wait(0ms)) {
-    static_cast<void>(text_of(work.control("sync")));  // sealing is still under the fault
+  } else {
+    // Sealing is still under the fault. A daemon that answers nothing is dying, which takes a while.
+    const bool answers = !text_of(work.control("sync")).empty();
+    work.daemon_died = work.daemon->wait(answers ? 0ms : kDeathLimit).has_value();
   }
   work.daemon_died = work.daemon_died || work.daemon->wait(0ms).has_value();
   if (work.daemon_died) {

@@ -3,6 +3,7 @@
 
 import collections
 import csv
+import fcntl
 import os
 import pty
 import re
@@ -222,6 +223,49 @@ def scenario_unmount(m):
     path.write_text(UNMOUNT.replace('"unmount"', '"umount"'))
     done = run(mounted.BINARY, "faults", "campaign", path, status=2)
     check("line 4: 'restart'" in done.stderr and '"unmount"' in done.stderr, done.stderr.strip())
+
+
+DEATHS = """
+command = ["sh", "-c", "for i in 1 2 3 4; do head -c 9000 /dev/zero > out$i || exit 1; done"]
+runs = 4
+[[fault]]
+name = "dies"
+seam = "app"
+operation = "write"
+model = "crash"
+[[fault]]
+name = "dies-first"
+seam = "app"
+operation = "write"
+model = "crash"
+before = true
+[[fault]]
+name = "torn"
+seam = "app"
+operation = "write"
+model = "torn_write"
+then = "crash"
+"""
+
+
+def scenario_deaths(m):
+    """A fault that kills the daemon counts, with what the program and the store made of it; one campaign at a time has the results."""
+    path, results = m.plain / "c.toml", m.plain / "c.results"
+    path.write_text(DEATHS)
+    said = run(mounted.BINARY, "faults", "campaign", path, "--scratch", m.plain).stdout
+    found = rows(results)
+    equal(len(found), 12, "all runs")
+    for (fault, number), row in found.items():
+        if row["operation"] != "write" or row["outcome"] in ("none", "crash"):
+            raise mounted.Failure(f"{fault}:{number}: {row}")
+        check("effect" in (results / "journals" / f"{fault}-{number}.jsonl").read_text(), f"{fault}:{number}: {row['outcome']} {row['detail']}")
+    check("no operation" not in said, "no run is left out")
+    with open(results / "lock") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = run(mounted.BINARY, "faults", "campaign", path, status=2)
+    check("runs a campaign" in done.stderr, "a second campaign with these results is refused: " + done.stderr.strip())
+    run(mounted.BINARY, "faults", "campaign", path)
+    equal(len(rows(results)), 12, "and goes on when the first has ended")
 
 
 def scenario_no_match(m):
