@@ -14,6 +14,8 @@ namespace {
 
 constexpr std::string_view kBound = "user.varve.bound";
 constexpr std::string_view kMaxError = "user.varve.max_error";
+/// Marks are the fault layer's: programs that set them work without it, too.
+constexpr std::string_view kMark = "user.varve.mark";
 constexpr std::string_view kVarve = "user.varve.";
 constexpr std::string_view kInternal = "varve.";
 constexpr std::string_view kPolicy = "varve.policy";
@@ -264,7 +266,7 @@ Status Core::set_xattr(const Caller&, InodeNumber inode, std::string_view name, 
   if (name.starts_with("system.")) {
     return Error{EOPNOTSUPP, "attributes of the system namespace are not supported"};
   }
-  if (is_computed(name)) {
+  if (is_computed(name) || name == kMark) {
     return {};
   }
   if (name.starts_with(kVarve) && name != kBound) {

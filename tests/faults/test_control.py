@@ -147,6 +147,8 @@ def scenario_control(m):
     equal(Faults(m).status()["possible"], False, "status says so")
     (m.root / "x").write_bytes(b"data")
     equal((m.root / "x").read_bytes(), b"data", "nothing is dropped")
+    os.setxattr(m.root / "x", "user.varve.mark", b"go")
+    equal(os.listxattr(m.root / "x"), [], "programs that set marks work, and leave nothing")
 
 
 def scenario_refusals(m):
