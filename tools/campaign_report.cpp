@@ -155,7 +155,9 @@ std::string maps(const std::vector<RunResult>& results) {
   for (const FileMap& map : file_maps(results, kBins, kMostMaps)) {
     out += sensitivity(map);
   }
-  return out.empty() ? out : "<h2>Where in the files</h2>\n<p>Each run counts at the first byte that its fault changed.</p>\n" + out;
+  return out.empty()
+             ? out
+             : "<h2>Where in the files</h2>\n<p>Each run counts at the first byte that its fault changed.</p>\n" + out;
 }
 
 std::string regions(const std::vector<RunResult>& results) {
