@@ -9,32 +9,21 @@ DifferenceAxis::DifferenceAxis(const Settings& settings, const Box& box) {
     return;
   }
   any_ = true;
+  const Geometry& geometry = settings.geometry;
   const size_t axis = *settings.difference_axis;
-  const std::vector<uint8_t>& predicted = settings.geometry.predicted;
-  const auto found = std::find(predicted.begin(), predicted.end(), axis);
-  if (found != predicted.end()) {
-    grid_axis_ = 3 - predicted.size() + static_cast<size_t>(found - predicted.begin());
-    return;
-  }
+  grid_axis_ = geometry.grid_axis(axis);
   extent_ = box.shape[axis];
   for (size_t after = axis + 1; after < box.shape.size(); ++after) {
-    const bool batch = std::find(predicted.begin(), predicted.end(), after) == predicted.end();
-    items_between_ *= batch ? box.shape[after] : 1;
+    items_between_ *= geometry.grid_axis(after) ? 1 : box.shape[after];
   }
 }
 
 CodeSteps DifferenceAxis::steps(const Dims& of_class) const {
-  const auto& n = of_class.n;
-  switch (grid_axis_) {
-    case 0:
-      return {n[0], n[1] * n[2]};
-    case 1:
-      return {n[1], n[2]};
-    case 2:
-      return {n[2], 1};
-    default:
-      return {extent_, items_between_ * n[0] * n[1] * n[2]};
+  size_t between = 1;
+  for (size_t axis = grid_axis_ ? *grid_axis_ + 1 : 0; axis < 3; ++axis) {
+    between *= of_class.n.at(axis);
   }
+  return grid_axis_ ? CodeSteps{of_class.n.at(*grid_axis_), between} : CodeSteps{extent_, items_between_ * between};
 }
 
 template <typename W>

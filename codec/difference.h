@@ -25,9 +25,9 @@ class DifferenceAxis {
 
  private:
   bool any_ = false;
-  size_t grid_axis_ = 3;      ///< 0 to 2: z, y, x; 3: a batch axis,
-  size_t extent_ = 1;         ///< which has so many items,
-  size_t items_between_ = 1;  ///< so far apart
+  std::optional<size_t> grid_axis_;  ///< see Geometry::grid_axis(); of a batch axis:
+  size_t extent_ = 1;                ///< it has so many items,
+  size_t items_between_ = 1;         ///< so far apart
 };
 
 /// Memory for the work on one class; one for each thread.

@@ -13,11 +13,7 @@ template <typename W>
 class Residuals {
  public:
   Residuals(const Settings& settings, const Region<W>& region, unsigned level)
-      : settings_(settings),
-        level_(level),
-        region_(region),
-        specials_(Coding<W>(settings).specials),
-        stride_(region.box.shape.size(), 1) {
+      : settings_(settings), level_(level), region_(region), coding_(settings), stride_(region.box.shape.size(), 1) {
     for (size_t axis = stride_.size(); axis-- > 1;) {
       stride_[axis - 1] = stride_[axis] * region.box.shape[axis];
     }
@@ -59,18 +55,16 @@ class Residuals {
 
  private:
   static constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-  /// NaN for missing values.
+  /// NaN for what is missing or not finite.
   double number(int64_t place) const {
     const W x = region_.data[place];
-    const bool missing =
-        std::any_of(specials_.begin(), specials_.end(), [&](W special) { return same_bits(special, x); });
-    return missing ? kNone : static_cast<double>(x);
+    return coding_.is_special(x) ? kNone : static_cast<double>(x);
   }
 
   const Settings& settings_;
   unsigned level_;
   const Region<W>& region_;
-  std::vector<W> specials_;
+  Coding<W> coding_;
   std::vector<uint64_t> stride_;
 };
 
@@ -80,10 +74,7 @@ double code_of(double residual, uint64_t seed) {
   return std::nearbyint(residual + 0.6 * noise);
 }
 
-double bits_of(double code) {
-  const auto size = static_cast<float>(std::min(std::fabs(code), 1e15));
-  return static_cast<double>(0.5F * rough_log2(1.0F + 40.0F * size * size));
-}
+double bits_of(double code) { return static_cast<double>(bits_of_code(std::fabs(code))); }
 
 }  // namespace
 
@@ -116,8 +107,8 @@ std::vector<double> difference_savings(const Settings& settings, const Region<W>
       continue;
     }
     for (size_t axis = 0; axis < shape.size(); ++axis) {
-      const bool apart = std::find(predicted.begin(), predicted.end(), axis) != predicted.end();
-      const double before = residuals.at(index, axis, apart ? uint64_t{2} << level : 1);
+      const uint64_t apart = settings.geometry.grid_axis(axis) ? uint64_t{2} << level : 1;
+      const double before = residuals.at(index, axis, apart);
       if (std::isfinite(before)) {
         const double code = code_of(residual, 2 * look);
         plain[axis] += weight * bits_of(code);

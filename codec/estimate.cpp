@@ -187,8 +187,7 @@ struct PointBits {
       : codes(settings.scheme == Scheme::codes), reciprocal(codes ? 1 / settings.quantum : 0) {}
   float operator()(double x, double p, double scale) const {
     if (codes) {
-      const double t = std::min(std::fabs(x - p) * reciprocal * scale, 1e15);
-      return 0.5F * rough_log2(1.0F + 40.0F * static_cast<float>(t * t));
+      return bits_of_code(std::fabs(x - p) * reciprocal * scale);
     }
     double distance = std::fabs(x - p);
     if constexpr (kIsReal<W>) {

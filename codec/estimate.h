@@ -10,6 +10,12 @@ inline float rough_log2(float v) {
   return static_cast<float>(std::bit_cast<uint32_t>(v) - 0x3f800000U) * (1.0F / 8388608.0F);
 }
 
+/// About the bits of a code of `size` quanta, which need not be whole.
+inline float bits_of_code(double size) {
+  const double t = std::min(size, 1e15);
+  return 0.5F * rough_log2(1.0F + 40.0F * static_cast<float>(t * t));
+}
+
 /// A part of an array: its points (see Coding), C order.
 template <typename W>
 struct Region {
@@ -39,7 +45,8 @@ template <typename W>
 std::optional<bool> looks_decoded(const Settings& settings, const Region<W>& region);
 
 /// For each axis, which part of an array's bits would be saved if codes were coded as differences along it; below 0
-/// where that makes more. Of points of level 0, without the noise of quantization: a trial has to confirm it.
+/// where that makes more. From some points of levels 0 and 1; the quantization of their neighbours is imitated by
+/// noise. A trial has to confirm it.
 template <typename W>
 std::vector<double> difference_savings(const Settings& settings, const Region<W>& region);
 

@@ -109,7 +109,7 @@ Geometry Geometry::make(const Extents& shape, const std::vector<uint8_t>& predic
   }
   uint64_t room = std::max<uint64_t>(1, kMaxBrickElements / item);
   for (size_t axis = shape.size(); axis-- > 0 && room > 1;) {
-    if (std::find(predicted.begin(), predicted.end(), axis) != predicted.end() || shape[axis] == 0) {
+    if (made.grid_axis(axis) || shape[axis] == 0) {
       continue;
     }
     made.brick[axis] = made.tile[axis] = axis == 0 ? room : std::min(room, shape[axis]);
@@ -141,7 +141,7 @@ Status Geometry::check() const {
   uint64_t in_brick = 1;
   uint64_t in_tile = 1;
   for (size_t axis = 0; axis < rank; ++axis) {
-    const bool along = std::find(predicted.begin(), predicted.end(), axis) != predicted.end();
+    const bool along = grid_axis(axis).has_value();
     if (brick[axis] == 0 || brick[axis] > kMaxEdge || tile[axis] == 0 || tile[axis] > kMaxEdge ||
         tile[axis] % brick[axis] != 0 || (along ? brick[axis] % 8 != 0 : tile[axis] != brick[axis])) {
       return bad("an edge of its bricks or tiles breaks the rules");
@@ -193,14 +193,18 @@ std::vector<uint64_t> Geometry::bricks_in(const Box& box) const {
   return cells_between(shape, brick, first, last);
 }
 
+std::optional<size_t> Geometry::grid_axis(size_t axis) const {
+  const auto found = std::find(predicted.begin(), predicted.end(), axis);
+  return found == predicted.end() ? std::nullopt : std::optional(3 - static_cast<size_t>(predicted.end() - found));
+}
+
 Dims Geometry::dims_of(const Box& box) const {
   Dims dims{1, {1, 1, 1}};
   for (size_t axis = 0; axis < box.shape.size(); ++axis) {
-    const auto found = std::find(predicted.begin(), predicted.end(), axis);
-    if (found == predicted.end()) {
-      dims.batch *= box.shape[axis];
+    if (const auto place = grid_axis(axis)) {
+      dims.n.at(*place) = box.shape[axis];
     } else {
-      dims.n.at(3 - static_cast<size_t>(predicted.end() - found)) = box.shape[axis];
+      dims.batch *= box.shape[axis];
     }
   }
   return dims;
@@ -221,9 +225,8 @@ Layout Geometry::layout(const Box& box, const Box& container) const {
   }
   out.batch_offset[0] = base;
   for (size_t axis = 0; axis < rank; ++axis) {
-    const auto found = std::find(predicted.begin(), predicted.end(), axis);
-    if (found != predicted.end()) {
-      out.stride.at(3 - static_cast<size_t>(predicted.end() - found)) = stride[axis];
+    if (const auto place = grid_axis(axis)) {
+      out.stride.at(*place) = stride[axis];
       continue;
     }
     std::vector<size_t> next;

@@ -51,6 +51,8 @@ struct Geometry {
   std::vector<uint64_t> bricks_in(const Box& box) const;
   /// `box` lies within `container`.
   Layout layout(const Box& box, const Box& container) const;
+  /// 0, 1, 2 for the axis that is z, y, x; nothing for a batch axis.
+  std::optional<size_t> grid_axis(size_t axis) const;
   /// Extents of a box as batch and z, y, x.
   Dims dims_of(const Box& box) const;
 };

@@ -58,6 +58,13 @@ inline void put_lists(EncodeJob<T>& job, UVec<T> u, uint32_t exact, uint32_t wid
 }
 
 template <typename T>
+inline UVec<T> load_tokens(const uint8_t* tokens) {
+  typename Lanes<T>::Bytes bytes;
+  std::memcpy(&bytes, tokens, sizeof bytes);
+  return __builtin_convertvector(bytes, UVec<T>);
+}
+
+template <typename T>
 inline void put_tokens(uint8_t* out, UVec<T> token) {
   const auto bytes = __builtin_convertvector(token, typename Lanes<T>::Bytes);
   std::memcpy(out, &bytes, sizeof bytes);
@@ -110,13 +117,12 @@ void encode_codes_of(EncodeJob<T>& job) {
           const Vec<T> rounded = shifted - L::kMagic;
           Vec<T> r = p + quantum * rounded;
           const UVec<T> k = bits_of<T>(shifted) - bits_of<T>(spread<T>(L::kMagic));  // any bits where it is too large
-          UVec<T> u = (k << 1) ^ reinterpret_cast<UVec<T>>(reinterpret_cast<SVec<T>>(k) >> (8 * sizeof(T) - 1));
+          const UVec<T> u = zigzag_of<T>(k);
           const UVec<T> bits = bits_of<T>(x);
           const SVec<T> good = (magnitude<T>(scaled) < L::kLimit) & (magnitude<T>(x - r) < bound) & (bits != kSign);
           const SVec<T> plain = good & (u < kDirectCodes);
           const size_t left = m - i;
-          const uint32_t used =
-              left >= kLanes<T> ? static_cast<uint32_t>((uint64_t{1} << kLanes<T>)-1) : (1U << left) - 1;
+          const uint32_t used = first_lanes_mask<T>(left);
           if (!has_specials && (mask_of<T>(plain) & used) == used) {
             store<T>(value + i, r);
             put_tokens<T>(job.tokens + position + i, u + kTokenZero);
@@ -173,7 +179,7 @@ inline UVec<T> residual_of(Vec<T> x, Vec<T> p, unsigned unused) {
     d = minus<T>(x, p);
     d = reinterpret_cast<SVec<T>>(bits_of<T>(d) << unused) >> static_cast<int>(unused);
   }
-  return reinterpret_cast<UVec<T>>(d << 1) ^ reinterpret_cast<UVec<T>>(d >> (8 * sizeof(T) - 1));
+  return zigzag_of<T>(reinterpret_cast<UVec<T>>(d));
 }
 
 template <typename T, bool kSix, bool kMeasure>
@@ -201,8 +207,7 @@ void encode_residuals_of(EncodeJob<T>& job) {
           if constexpr (kMeasure) {
             raise<T>(row_reach, special | exact ? Vec<T>{} : distance<T>(x, p), left);
           }
-          const uint32_t used =
-              left >= kLanes<T> ? static_cast<uint32_t>((uint64_t{1} << kLanes<T>)-1) : (1U << left) - 1;
+          const uint32_t used = first_lanes_mask<T>(left);
           const uint32_t wide = mask_of<T>((u >= kDirectCodes) & ~special & ~exact) & used;
           UVec<T> token = tokens_of<T>(u, wide != 0);
           token = exact ? UVec<T>{} + kTokenExact : token;
@@ -266,7 +271,7 @@ T largest_difference(const CompareJob<T>& job) {
 /// A residual undone, or a code's value.
 template <typename T, bool kCodes>
 inline Vec<T> undo(Vec<T> p, UVec<T> u, T quantum, IntegerWidth width) {
-  const SVec<T> v = reinterpret_cast<SVec<T>>((u >> 1) ^ (UVec<T>{} - (u & 1)));
+  const SVec<T> v = reinterpret_cast<SVec<T>>(of_zigzag<T>(u));
   if constexpr (kCodes) {
     return p + quantum * __builtin_convertvector(v, Vec<T>);
   } else if constexpr (std::is_floating_point_v<T>) {
@@ -339,13 +344,10 @@ void decode_rows(const DecodeJob<T>& job) {
             store<T>(value + i, kCodes ? p + spread<T>(0) : p);
             continue;
           }
-          typename Lanes<T>::Bytes bytes;
-          std::memcpy(&bytes, tokens + i, sizeof bytes);
-          const UVec<T> token = __builtin_convertvector(bytes, UVec<T>);
+          const UVec<T> token = load_tokens<T>(tokens + i);
           UVec<T> u = token - kTokenZero;
           const size_t left = m - i;
-          const uint32_t used =
-              left >= kLanes<T> ? static_cast<uint32_t>((uint64_t{1} << kLanes<T>)-1) : (1U << left) - 1;
+          const uint32_t used = first_lanes_mask<T>(left);
           const uint32_t other = mask_of<T>(reinterpret_cast<SVec<T>>(u >= kDirectCodes)) & used;
           if (other == 0) {
             store<T>(value + i, undo<T, kCodes>(p, u, quantum, width));

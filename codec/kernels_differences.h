@@ -7,23 +7,15 @@ namespace varve::codec {
 namespace {
 
 template <typename T>
-inline UVec<T> load_tokens(const uint8_t* tokens) {
-  typename Lanes<T>::Bytes bytes;
-  std::memcpy(&bytes, tokens, sizeof bytes);
-  return __builtin_convertvector(bytes, UVec<T>);
-}
-
-template <typename T>
 void codes_of(const uint8_t* tokens, size_t count, const BitsOf<T>* wide, BitsOf<T>* codes) {
   for (size_t i = 0; i < count; i += kLanes<T>) {
     const UVec<T> token = load_tokens<T>(tokens + i);
-    const size_t left = count - i;
-    const uint32_t used = left >= kLanes<T> ? static_cast<uint32_t>((uint64_t{1} << kLanes<T>)-1) : (1U << left) - 1;
+    const uint32_t used = first_lanes_mask<T>(count - i);
     UVec<T> u = token < kTokenZero ? UVec<T>{} : token - kTokenZero;
     if (const uint32_t lanes = mask_of<T>(token >= kFirstWideToken) & used; lanes != 0) {
       u = put_wide<T>(u, lanes, wide);
     }
-    u = (u >> 1) ^ (UVec<T>{} - (u & 1));
+    u = of_zigzag<T>(u);
     std::memcpy(codes + i, &u, sizeof u);
   }
 }
@@ -35,9 +27,8 @@ size_t tokens_of_codes(const BitsOf<T>* codes, size_t count, uint8_t* tokens, Bi
   for (size_t i = 0; i < count; i += kLanes<T>) {
     UVec<T> v;
     std::memcpy(&v, codes + i, sizeof v);
-    const UVec<T> u = (v << 1) ^ reinterpret_cast<UVec<T>>(reinterpret_cast<SVec<T>>(v) >> (8 * sizeof(T) - 1));
-    const size_t left = count - i;
-    const uint32_t used = left >= kLanes<T> ? static_cast<uint32_t>((uint64_t{1} << kLanes<T>)-1) : (1U << left) - 1;
+    const UVec<T> u = zigzag_of<T>(v);
+    const uint32_t used = first_lanes_mask<T>(count - i);
     const UVec<T> old = load_tokens<T>(tokens + i);
     const uint32_t lanes = mask_of<T>((u >= kDirectCodes) & (old >= kTokenZero)) & used;
     put_tokens<T>(tokens + i, old < kTokenZero ? old : tokens_of<T>(u, lanes != 0));

@@ -173,6 +173,23 @@ inline SVec<T> first_lanes(size_t count) {
   return count >= kLanes<T> ? ~SVec<T>{} : lane_numbers<T>() < static_cast<typename Lanes<T>::Signed>(count);
 }
 
+/// The same as mask_of() gives it.
+template <typename T>
+inline uint32_t first_lanes_mask(size_t count) {
+  return count >= kLanes<T> ? static_cast<uint32_t>((uint64_t{1} << kLanes<T>)-1) : (1U << count) - 1;
+}
+
+/// Signed integers as unsigned ones, small magnitudes first: 0, -1, 1, -2, ...
+template <typename T>
+inline UVec<T> zigzag_of(UVec<T> v) {
+  return (v << 1) ^ reinterpret_cast<UVec<T>>(reinterpret_cast<SVec<T>>(v) >> (8 * sizeof(T) - 1));
+}
+/// The inverse.
+template <typename T>
+inline UVec<T> of_zigzag(UVec<T> u) {
+  return (u >> 1) ^ (UVec<T>{} - (u & 1));
+}
+
 /// |a - b|; of integers by their distance, which may wrap around.
 template <typename T>
 inline Vec<T> distance(Vec<T> a, Vec<T> b) {

@@ -159,17 +159,21 @@ class Planner {
   template <typename W>
   std::vector<Region<W>> regions_as(const Settings& settings, std::vector<std::vector<W>>& memory) const {
     std::vector<Region<W>> out;
-    const Coding<W> coding(settings);
+    memory.resize(boxes_.size());
     for (size_t k = 0; k < boxes_.size(); ++k) {
-      if (kIsReal<W> && !coding.mapped) {
-        out.push_back({boxes_[k], reinterpret_cast<const W*>(regions_[k].data())});
-      } else {
-        auto& values = memory.emplace_back(element_count(boxes_[k].shape));
-        coding.load(regions_[k].data(), 1, values.size(), values.data());
-        out.push_back({boxes_[k], values.data()});
-      }
+      out.push_back(region_as<W>(settings, k, memory[k]));
     }
     return out;
+  }
+  template <typename W>
+  Region<W> region_as(const Settings& settings, size_t k, std::vector<W>& memory) const {
+    const Coding<W> coding(settings);
+    if (kIsReal<W> && !coding.mapped) {
+      return {boxes_[k], reinterpret_cast<const W*>(regions_[k].data())};
+    }
+    memory.resize(element_count(boxes_[k].shape));
+    coding.load(regions_[k].data(), 1, memory.size(), memory.data());
+    return {boxes_[k], memory.data()};
   }
 
   /// Choices by their estimates, best first.
@@ -350,8 +354,8 @@ class Planner {
     const std::vector<double> savings = with_work_type(settings, [&](auto zero) -> std::vector<double> {
       using W = decltype(zero);
       if constexpr (kIsReal<W>) {
-        std::vector<std::vector<W>> memory;
-        return difference_savings<W>(settings, regions_as<W>(settings, memory)[0]);
+        std::vector<W> memory;
+        return difference_savings<W>(settings, region_as<W>(settings, 0, memory));
       }
       return {};
     });
