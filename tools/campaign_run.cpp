@@ -254,10 +254,8 @@ Status CampaignRunner::execute(Work& work, const std::string& schedule, std::chr
     work.let_go();  // or the program could not be ended: it waits for the mount
     work.ending = child.kill();
     work.ending->timed_out = true;
-  } else {
-    // Sealing is still under the fault. A daemon that answers nothing is dying, which takes a while.
-    const bool answers = !text_of(work.control("sync")).empty();
-    work.daemon_died = work.daemon->wait(answers ? 0ms : kDeathLimit).has_value();
+  } else if (text_of(work.control("sync")).empty()) {   // sealing is still under the fault
+    static_cast<void>(work.daemon->wait(kDeathLimit));  // it answers nothing: it is dying, which takes a while
   }
   work.daemon_died = work.daemon_died || work.daemon->wait(0ms).has_value();
   if (work.daemon_died) {

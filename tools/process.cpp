@@ -97,7 +97,7 @@ Result<Child> Child::start(const Program& program) {
   return Child(pid);
 }
 
-Child::Child(Child&& other) noexcept : pid_(std::exchange(other.pid_, 0)), start_(other.start_) {}
+Child::Child(Child&& other) noexcept : pid_(std::exchange(other.pid_, 0)), ended_(other.ended_), start_(other.start_) {}
 
 Child::~Child() {
   if (pid_ != 0) {
@@ -108,16 +108,15 @@ Child::~Child() {
 std::optional<Ending> Child::wait(std::chrono::milliseconds limit, const std::atomic<bool>* stop) {
   const auto deadline = std::chrono::steady_clock::now() + limit;
   int handle = -1;  // opened when there is something to wait for
-  std::optional<Ending> found;
   while (pid_ != 0) {
     int status = 0;
     const pid_t ended = ::waitpid(pid_, &status, WNOHANG);
     const auto now = std::chrono::steady_clock::now();
     if (ended == pid_ || (ended < 0 && errno != EINTR)) {
-      found.emplace();
-      found->status = ended == pid_ && WIFEXITED(status) ? WEXITSTATUS(status) : 0;
-      found->signal = ended == pid_ && WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-      found->seconds = std::chrono::duration<double>(now - start_).count();
+      ended_.emplace();
+      ended_->status = ended == pid_ && WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+      ended_->signal = ended == pid_ && WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+      ended_->seconds = std::chrono::duration<double>(now - start_).count();
       ::kill(-pid_, SIGKILL);  // what it may have left behind
       pid_ = 0;
       break;
@@ -131,21 +130,21 @@ std::optional<Ending> Child::wait(std::chrono::milliseconds limit, const std::at
   if (handle >= 0) {
     ::close(handle);
   }
-  return found;
+  return ended_;
 }
 
 Ending Child::kill() {
-  Ending ending;
   if (pid_ != 0) {
     ::kill(-pid_, SIGKILL);
     int status = 0;
     while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
     }
-    ending.signal = SIGKILL;
-    ending.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+    ended_.emplace();
+    ended_->signal = SIGKILL;
+    ended_->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
     pid_ = 0;
   }
-  return ending;
+  return ended_.value_or(Ending());
 }
 
 Result<Ending> run(const Program& program, std::chrono::milliseconds limit, const std::atomic<bool>* stop) {

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,7 +36,7 @@ class Child {
   ~Child();
 
   pid_t pid() const { return pid_; }
-  /// Nothing: it still runs when the time is up or `stop` becomes true.
+  /// How it ended, however often that is asked. Nothing: it still runs when the time is up or `stop` becomes true.
   std::optional<Ending> wait(std::chrono::milliseconds limit, const std::atomic<bool>* stop = nullptr);
   /// The whole group, at once.
   Ending kill();
@@ -43,6 +44,7 @@ class Child {
  private:
   explicit Child(pid_t pid) : pid_(pid), start_(std::chrono::steady_clock::now()) {}
   pid_t pid_ = 0;  ///< 0: ended
+  std::optional<Ending> ended_;
   std::chrono::steady_clock::time_point start_;
 };
 
