@@ -24,15 +24,6 @@
 namespace varve::tools {
 namespace {
 
-/// What the child sends: the errno (0: ready), then the text of the error.
-void send_outcome(int pipe, int code, const std::string& text) {
-  std::string message(sizeof code, '\0');
-  std::memcpy(message.data(), &code, sizeof code);
-  message += text;
-  [[maybe_unused]] const ssize_t sent = ::write(pipe, message.data(), message.size());
-  ::close(pipe);
-}
-
 std::string receive_all(int pipe) {
   std::string message;
   std::array<char, 4096> buffer{};
@@ -65,8 +56,13 @@ struct ChildSteps {
 /// The end of the pipe to whoever waits for this process, until that was told; -1: nobody waits.
 int outcome_pipe = -1;
 
+/// The errno (0: ready), then the text of the error.
 void tell_outcome(int code, const std::string& text) {
-  send_outcome(outcome_pipe, code, text);
+  std::string message(sizeof code, '\0');
+  std::memcpy(message.data(), &code, sizeof code);
+  message += text;
+  [[maybe_unused]] const ssize_t sent = ::write(outcome_pipe, message.data(), message.size());
+  ::close(outcome_pipe);
   outcome_pipe = -1;
 }
 
@@ -86,6 +82,14 @@ void tell_outcome(int code, const std::string& text) {
     tell_outcome(status.error().code, status.error().text);
   }
   std::exit(status.ok() ? 0 : 1);
+}
+
+/// How the child ended.
+int wait_for(pid_t child) {
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return status;
 }
 
 /// Runs the service in a child and waits until it is ready.
@@ -112,15 +116,14 @@ Result<pid_t> start_child(const Service& service, const ChildSteps& steps) {
   ::close(ends[0]);
   int code = 0;
   if (message.size() < sizeof code) {
-    int status = 0;
-    waitpid(child, &status, 0);
+    const int status = wait_for(child);
     return Error{EIO, WIFSIGNALED(status) ? fmt::format("the daemon was killed by signal {} ({}) while it started",
                                                         WTERMSIG(status), strsignal(WTERMSIG(status)))
                                           : std::string("the daemon ended while it started: see the lines above")};
   }
   std::memcpy(&code, message.data(), sizeof code);
   if (code != 0) {
-    waitpid(child, nullptr, 0);
+    wait_for(child);
     return Error{code, message.substr(sizeof code)};
   }
   return child;
@@ -149,14 +152,6 @@ void take_signals_back() {
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
     std::signal(signal, SIG_DFL);
   }
-}
-
-/// How the child ended.
-int wait_for(pid_t child) {
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  return status;
 }
 
 }  // namespace
