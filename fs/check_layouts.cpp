@@ -43,7 +43,7 @@ class NeededRecords {
 
   /// Is this record one that the layout needs?
   bool knows(const RecordKey& key) const {
-    if (key.region == index::kBytesRegion || key.region == index::kPatchRegion) {
+    if (index::is_bytes(key)) {
       return key.level == 0 && key.brick < chunks(key.region);
     }
     if (key.region > sealed_.codecs.size()) {
@@ -85,7 +85,7 @@ class NeededRecords {
   }
 
   std::string name(const RecordKey& key) const {
-    if (key.region == index::kBytesRegion || key.region == index::kPatchRegion) {
+    if (index::is_bytes(key)) {
       return fmt::format("chunk {} of its {} (128 KiB)", key.brick,
                          key.region == index::kBytesRegion ? "bytes outside arrays" : "rewritten parts");
     }

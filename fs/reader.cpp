@@ -193,8 +193,7 @@ Status Reader::read_box(const Sealed& sealed, uint32_t array, const Box& part, c
 Result<Bytes> Reader::record(const Sealed& sealed, const index::RecordKey& key) {
   auto found = index_.record(sealed.object, key);
   if (found.ok()) {
-    const bool stream = key.region == index::kBytesRegion || key.region == index::kPatchRegion;
-    ReadCount& count = reads_.at(stream ? kReadKinds - 1 : std::min(key.level, codec::kCoarseLevel));
+    ReadCount& count = reads_.at(index::is_bytes(key) ? kReadKinds - 1 : std::min(key.level, codec::kCoarseLevel));
     count.records.fetch_add(1, std::memory_order_relaxed);
     count.bytes.fetch_add(found->size(), std::memory_order_relaxed);
   }

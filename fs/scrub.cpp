@@ -17,7 +17,7 @@ constexpr std::array<const char*, 4> kPhases = {"never", "running", "done", "sto
 
 /// What a record is of, for people.
 std::string part_of(const Layout* layout, const index::RecordKey& key) {
-  if (key.region == index::kBytesRegion || key.region == index::kPatchRegion) {
+  if (index::is_bytes(key)) {
     return fmt::format("bytes {} to {} {}", key.brick * kStreamChunk, (key.brick + 1) * kStreamChunk - 1,
                        key.region == index::kBytesRegion ? "outside arrays" : "of what was rewritten in place");
   }
@@ -175,7 +175,7 @@ std::vector<Scrub::ObjectDamage> Scrub::visit_object(index::ObjectId object) {
 /// Writes a damaged record anew from its other copy. False: there is none that can be read.
 bool Scrub::restore(index::ObjectId object, const index::RecordKey& key, const std::string& part,
                     const std::string& reason) {
-  if (key.region == index::kBytesRegion || key.region == index::kPatchRegion || key.level < codec::kCoarseLevel) {
+  if (index::is_bytes(key) || key.level < codec::kCoarseLevel) {
     return false;
   }
   const uint8_t other = key.level == kCoarseCopyLevel ? codec::kCoarseLevel : kCoarseCopyLevel;

@@ -63,13 +63,12 @@ class Failure {
 
 }  // namespace
 
-/// The state of one seal.
 /// Small arrays are encoded when they are planned; their records wait in memory, at most so many bytes.
 constexpr size_t kMostReadyBytes = size_t{64} << 20;
-/// Coarse records are kept twice from so many bytes on, where they are one part in so many of their tile.
-constexpr size_t kLeastCopied = 2048;
+/// Coarse records that lie in packs are kept twice, where they are one part in so many of their tile.
 constexpr size_t kCopiedShare = 20;
 
+/// The state of one seal.
 struct Sealer::Work {
   const SealJob& job;
   Layout layout;
@@ -396,7 +395,7 @@ Status Sealer::encode_tile(Work& work, size_t array, uint64_t tile) {
     bytes += record.data.size();
   }
   const Bytes& coarse = records.front().data;
-  if (records.front().id.level == codec::kCoarseLevel && coarse.size() >= kLeastCopied &&
+  if (records.front().id.level == codec::kCoarseLevel && coarse.size() >= index::kInlineLimit &&
       coarse.size() <= bytes / kCopiedShare) {
     VARVE_TRY(work.writer->put({region, kCoarseCopyLevel, tile}, coarse));
   }

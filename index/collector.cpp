@@ -16,6 +16,13 @@ constexpr uint64_t kBytesMovedAtOnce = uint64_t{32} << 20;
 constexpr size_t kPacksMovedAtOnce = 16;
 constexpr std::chrono::seconds kPauseAfterFailure{1};
 
+/// The value of a record that lies in a pack and was appended again.
+RecordValue moved_to(RecordValue record, const Packs::Appended& appended) {
+  record.pack = appended.pack->number;
+  record.offset = appended.offset;
+  return record;
+}
+
 }  // namespace
 
 void Store::doom(const std::vector<Doomed>& objects) {
@@ -216,11 +223,8 @@ Status Store::copy_records(std::vector<Move>& moves, std::map<std::pair<uint32_t
         continue;
       }
       VARVE_ASSIGN(const auto appended, packs_->append(move.from.origin, *payload, move.from.checksum));
-      RecordValue& to = moved[place];
-      to = move.from;
-      to.pack = appended.pack->number;
-      to.offset = appended.offset;
-      written[to.pack] = appended;
+      moved[place] = moved_to(move.from, appended);
+      written[appended.pack->number] = appended;
     }
     move.to = moved[place];
     move.new_value = record_value(move.to);
@@ -249,17 +253,14 @@ Status Store::rewrite(ObjectId object, const RecordKey& key, std::span<const std
     return Error{
         EINVAL, fmt::format("what record ({}) is to be written anew from is not what it was", describe({object, key}))};
   }
-  Move move{row_key, *row, {}, *value, *value};
-  move.from.payload = move.to.payload = {};
   VARVE_ASSIGN(const auto appended, packs_->append(value->origin, record, value->checksum));
-  move.to.pack = appended.pack->number;
-  move.to.offset = appended.offset;
-  move.new_value = record_value(move.to);
+  const RecordValue to = moved_to(*value, appended);
+  const Move move{row_key, *row, record_value(to), *value, to};
   Status status = packs_->sync(*appended.pack, appended.stamp);
   if (status.ok()) {
     status = switch_records({move});
   }
-  packs_->unpin(move.to.pack, 1);
+  packs_->unpin(to.pack, 1);
   return status;
 }
 

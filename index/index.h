@@ -23,13 +23,16 @@ class FileSystem;
 
 namespace varve::index {
 
+/// Records smaller than this live in the tree, unless options say otherwise.
+inline constexpr size_t kInlineLimit = 2048;
+
 struct IndexOptions {
   std::shared_ptr<Device> device;                    ///< null: posix_device()
   std::shared_ptr<rocksdb::FileSystem> file_system;  ///< null: RocksDB's default
   bool read_only = false;
   bool accept_loss = false;                   ///< opens a store that has lost changes which were promised; see open()
   uint64_t pack_limit = uint64_t{256} << 20;  ///< a pack is closed when an append would pass this
-  size_t inline_limit = 2048;                 ///< records smaller than this live in the tree
+  size_t inline_limit = kInlineLimit;
 };
 
 /// Changes that commit together. Used by one thread; the order of calls is kept.

@@ -54,5 +54,7 @@ struct RecordKey {
 };
 inline constexpr uint32_t kBytesRegion = 0;
 inline constexpr uint32_t kPatchRegion = 0xffffffff;
+/// A record of bytes, not of an array.
+constexpr bool is_bytes(const RecordKey& key) { return key.region == kBytesRegion || key.region == kPatchRegion; }
 
 }  // namespace varve::index
