@@ -2,8 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <fstream>
 
 #include "tools/campaign.h"
 #include "tools/plot.h"
@@ -17,13 +15,6 @@ std::vector<LegendEntry> legend() {
     entries.push_back({std::string(kOutcomeNames[i]), colour_from(kOutcomeColours[i])});
   }
   return entries;
-}
-
-Status write_text(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  return file.good() ? Status() : Status(Error{EIO, fmt::format("cannot write {}", path)});
 }
 
 /// A group of five bars a fault: the outcomes' shares, with their intervals.
@@ -59,7 +50,7 @@ Status write_rates(const Campaign& campaign, const std::vector<std::pair<std::st
     canvas.text(middle, bottom + 28, fmt::format("{} runs", total), Anchor::middle, 10);
   }
   draw_legend(canvas, frame.left, 14, legend());
-  VARVE_TRY(write_text(folder + "/rates.csv", table));
+  VARVE_TRY(write_result(folder + "/rates.csv", table));
   return canvas.write(folder + "/rates.png");
 }
 
@@ -101,7 +92,7 @@ Status write_sensitivity(const Campaign& campaign, const std::vector<FileMap>& m
     top += kPanel;
   }
   draw_legend(canvas, 62, kTop / 2.0, legend());
-  VARVE_TRY(write_text(folder + "/sensitivity.csv", table));
+  VARVE_TRY(write_result(folder + "/sensitivity.csv", table));
   return canvas.write(folder + "/sensitivity.png");
 }
 

@@ -318,7 +318,10 @@ void judge(ArrayVerdict& verdict) {
 }  // namespace
 
 Result<std::unique_ptr<PlainFile>> PlainFile::open(const std::string& path, Access access) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  return adopt(::open(path.c_str(), O_RDONLY | O_CLOEXEC), path, access);
+}
+
+Result<std::unique_ptr<PlainFile>> PlainFile::adopt(int descriptor, const std::string& path, Access access) {
   struct stat status {};
   if (descriptor < 0 || ::fstat(descriptor, &status) != 0) {
     const int code = errno;

@@ -21,6 +21,9 @@ class PlainFile : public fs::FileView {
   /// How it will be read: from the first byte to the last, or here and there, where reading ahead would be in vain.
   enum class Access : uint8_t { sequential, scattered };
   static Result<std::unique_ptr<PlainFile>> open(const std::string& path, Access access = Access::sequential);
+  /// Takes over a descriptor; `path` is for errors.
+  static Result<std::unique_ptr<PlainFile>> adopt(int descriptor, const std::string& path,
+                                                  Access access = Access::sequential);
   ~PlainFile() override;
   PlainFile(const PlainFile&) = delete;
   PlainFile& operator=(const PlainFile&) = delete;

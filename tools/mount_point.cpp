@@ -72,6 +72,11 @@ Result<MountedPath> find_mount(const std::string& path) {
   return result;
 }
 
+bool is_store(const std::string& path) {
+  std::error_code code;
+  return std::filesystem::is_regular_file(path + "/VERSION", code) && std::filesystem::is_directory(path + "/db", code);
+}
+
 Result<std::string> read_text(const std::string& path) {
   const int descriptor = path == "-" ? dup(STDIN_FILENO) : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) {

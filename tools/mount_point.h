@@ -25,6 +25,9 @@ Result<std::string> absolute_path(const std::string& path);
 /// Equal, or below it. Both absolute.
 bool is_inside(const std::string& path, const std::string& directory);
 
+/// Whether it is the directory of a store.
+bool is_store(const std::string& path);
+
 /// All of a file, of 64 MiB at most. "-": standard input.
 Result<std::string> read_text(const std::string& path);
 

@@ -105,11 +105,6 @@ Result<json> scrub_store(const std::string& path, uint64_t rate) {
   return state;
 }
 
-bool is_store(const std::string& path) {
-  std::error_code code;
-  return std::filesystem::is_regular_file(path + "/VERSION", code) && std::filesystem::is_directory(path + "/db", code);
-}
-
 int exit_status(const json& state) {
   const bool whole = state.value("damage", json::array()).empty() && state.value("weak_records", uint64_t{0}) == 0;
   return whole ? kDone : kNo;

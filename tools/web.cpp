@@ -122,8 +122,7 @@ Result<std::unique_ptr<ArrayTree>> open_tree(const Arguments& arguments) {
   if (find_mount(path).ok()) {
     return open_mounted_tree(path);
   }
-  std::error_code problem;
-  if (!std::filesystem::exists(path + "/VERSION", problem)) {
+  if (!is_store(path)) {
     return Error{ENOENT, fmt::format("{} is neither a store nor a directory in a mount: name one of them", path)};
   }
   return open_store_tree(path, cache);

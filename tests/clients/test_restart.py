@@ -29,6 +29,18 @@ def scenario_unmount_at_once(m):
     check(True, "5 times: written, unmounted, mounted, equal")
 
 
+def within(seconds, holds):
+    """Whether something comes true before so many seconds have passed."""
+    deadline = time.monotonic() + seconds
+    while not holds() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return holds()
+
+
+def parent_of(pid):
+    return int(pathlib.Path(f"/proc/{pid}/stat").read_text().split()[3])
+
+
 def daemon_of(root):
     """The pid of the daemon that serves, waiting for it for at most five seconds."""
     deadline = time.monotonic() + 5
@@ -50,7 +62,7 @@ def scenario_supervised(m):
         contents[f"f{turn}"] = os.urandom(300_000)
         synced_file(m.root / f"f{turn}", contents[f"f{turn}"])
         pid = daemon_of(m.root)
-        parent = int(pathlib.Path(f"/proc/{pid}/stat").read_text().split()[3])
+        parent = parent_of(pid)
         seen.add(pid)
         os.kill(pid, signal.SIGKILL)
         killed = time.monotonic()
@@ -63,18 +75,12 @@ def scenario_supervised(m):
     log = (m.store / "varve.log").read_text()
     equal(log.count("started again"), 3, "the log names each death")
     run(mounted.BINARY, "umount", m.root)
-    deadline = time.monotonic() + 5
-    while pathlib.Path(f"/proc/{parent}").exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    check(not pathlib.Path(f"/proc/{parent}").exists(), "after umount the supervisor has ended")
+    check(within(5, lambda: not pathlib.Path(f"/proc/{parent}").exists()), "after umount the supervisor has ended")
     run(mounted.BINARY, "mount", "--supervise", m.store, m.root)
     pid = daemon_of(m.root)
-    parent = int(pathlib.Path(f"/proc/{pid}/stat").read_text().split()[3])
+    parent = parent_of(pid)
     os.kill(parent, signal.SIGTERM)
-    deadline = time.monotonic() + 10
-    while os.path.ismount(m.root) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    check(not os.path.ismount(m.root), "SIGTERM of the supervisor unmounts")
+    check(within(10, lambda: not os.path.ismount(m.root)), "SIGTERM of the supervisor unmounts")
     done = run(mounted.BINARY, "mount", "--supervise", m.plain / "none" / "store", m.root, status=2)
     check("none" in done.stderr, "what cannot start says so: " + done.stderr.strip())
     m.start()

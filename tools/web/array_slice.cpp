@@ -91,8 +91,7 @@ struct Region {
 };
 
 Result<Region> open_region(ArrayTree& tree, const Names& file, const std::string& spec) {
-  Names names = {".varve", "region", spec};
-  names.insert(names.end(), file.begin(), file.end());
+  Names names = in_view({".varve", "region", spec}, file);
   names.back() += ".npy";
   Region region;
   VARVE_ASSIGN(region.file, tree.open(names));

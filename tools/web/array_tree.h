@@ -41,6 +41,9 @@ class ArrayTree {
 /// "a/b" -> {"a", "b"}; "" -> {}. EINVAL: empty names, "." and "..", bytes of 0. ENOENT: below .varve.
 Result<Names> parse_path(std::string_view path);
 
+/// A file as a view shows it: {".varve", "level", "2"} and then its names.
+Names in_view(std::initializer_list<std::string> view, const Names& file);
+
 /// Of a directory in a mount. ENODEV: it is in none.
 Result<std::unique_ptr<ArrayTree>> open_mounted_tree(const std::string& directory);
 /// Of a store that is not mounted, read-only, with so many bytes of memory for decoded data. EBUSY: it is mounted.

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <system_error>
 
+#include "tools/comparison.h"
 #include "tools/mount_point.h"
 #include "tools/web/array_tree.h"
 
@@ -40,33 +41,6 @@ class Descriptor {
 };
 
 Error failure(const std::string& what) { return {errno, what + ": " + std::generic_category().message(errno)}; }
-
-class MountedFile final : public fs::FileView {
- public:
-  MountedFile(Descriptor file, uint64_t size) : file_(std::move(file)), size_(size) {}
-  uint64_t size() const override { return size_; }
-  Result<size_t> read(uint64_t offset, std::span<std::byte> out) override {
-    size_t done = 0;
-    while (done < out.size()) {
-      const ssize_t got = ::pread(file_.get(), out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
-      if (got < 0 && errno == EINTR) {
-        continue;
-      }
-      if (got < 0) {
-        return failure("cannot read it");
-      }
-      if (got == 0) {
-        break;
-      }
-      done += static_cast<size_t>(got);
-    }
-    return done;
-  }
-
- private:
-  const Descriptor file_;
-  const uint64_t size_;
-};
 
 class MountedTree final : public ArrayTree {
  public:
@@ -106,12 +80,9 @@ class MountedTree final : public ArrayTree {
 
   Result<std::unique_ptr<fs::FileView>> open(const Names& file) override {
     VARVE_ASSIGN(Descriptor at, walk(file, O_RDONLY | O_NONBLOCK));
-    struct stat status {};
-    if (::fstat(at.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
-      return Error{EISDIR, "not a regular file"};
-    }
-    return std::unique_ptr<fs::FileView>(
-        std::make_unique<MountedFile>(std::move(at), static_cast<uint64_t>(status.st_size)));
+    VARVE_ASSIGN(auto opened, PlainFile::adopt(at.release(), file.empty() ? "the directory" : file.back(),
+                                               PlainFile::Access::scattered));
+    return std::unique_ptr<fs::FileView>(std::move(opened));
   }
 
   Result<std::string> attribute(const Names& file, const std::string& name) override {

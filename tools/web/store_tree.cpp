@@ -152,6 +152,12 @@ Result<Names> parse_path(std::string_view path) {
   return names;
 }
 
+Names in_view(std::initializer_list<std::string> view, const Names& file) {
+  Names names = view;
+  names.insert(names.end(), file.begin(), file.end());
+  return names;
+}
+
 Result<std::unique_ptr<ArrayTree>> open_store_tree(const std::string& store, uint64_t cache_bytes) {
   index::IndexOptions index_options;
   index_options.read_only = true;

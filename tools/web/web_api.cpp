@@ -74,12 +74,6 @@ Result<std::string> read_whole(fs::FileView& file) {
   }
 }
 
-Names in_view(std::initializer_list<std::string> view, const Names& file) {
-  Names names = view;
-  names.insert(names.end(), file.begin(), file.end());
-  return names;
-}
-
 /// "0.5 NAME" of the lines of user.varve.max_error after the first.
 std::optional<double> stated_error(std::string_view text, std::string_view array) {
   for (size_t end = text.find('\n'); end != std::string_view::npos; end = text.find('\n')) {
