@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "faults/models.h"
 
@@ -201,17 +202,26 @@ Result<Effect> shear_write(Scene& scene) {
 
 namespace {
 
+/// Two different ones of `parts`, one that is lost and one that persists, so that a tear never keeps or loses all of
+/// them; the others' fates are drawn. A single part is lost.
+std::pair<uint64_t, uint64_t> draw_lost_and_kept(Draw& draw, uint64_t parts) {
+  const uint64_t lost = draw.below(parts);
+  const uint64_t kept = parts > 1 ? (lost + 1 + draw.below(parts - 1)) % parts : parts;
+  return {lost, kept};
+}
+
 /// A run of whole writes, of which some persist.
 Effect tear_run(Scene& scene) {
   const Parameters& parameters = scene.rule.parameters;
-  auto& [left, at] = scene.file.runs[scene.rule_number];
+  auto& [left, at, lost, kept] = scene.file.runs[scene.rule_number];
   if (left == 0) {
     left = parameters.run;
     at = 0;
+    std::tie(lost, kept) = draw_lost_and_kept(scene.draw, parameters.run);
   }
-  const bool persists = parameters.persist.empty()
-                            ? scene.draw.below(2) == 1
-                            : std::ranges::find(parameters.persist, at) != parameters.persist.end();
+  const bool drawn = at == kept || (at != lost && scene.draw.below(2) == 1);
+  const bool persists =
+      parameters.persist.empty() ? drawn : std::ranges::find(parameters.persist, at) != parameters.persist.end();
   Effect effect;
   effect.note = fmt::format("write {} of a run of {} {}", at, parameters.run, persists ? "persists" : "is lost");
   if (!persists) {
@@ -256,10 +266,10 @@ Result<Effect> tear_write(Scene& scene) {
       persists[part] = true;
     }
   }
-  if (parameters.persist.empty()) {  // some, not all
-    const size_t lost = scene.draw.below(parts);
+  if (parameters.persist.empty()) {
+    const auto [lost, kept] = draw_lost_and_kept(scene.draw, parts);
     for (size_t i = 0; i < parts; ++i) {
-      persists[i] = i != lost && scene.draw.below(2) == 1;
+      persists[i] = i == kept || (i != lost && scene.draw.below(2) == 1);
     }
   }
   Effect effect;

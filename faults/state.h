@@ -65,6 +65,7 @@ struct PathCounts {
 /// A torn run of writes that goes on.
 struct TornRun {
   uint64_t left = 0, at = 0;
+  uint64_t lost = 0, kept = 0;  ///< writes of it that are lost and persist for certain, if what persists is drawn
 };
 
 /// A file under an armed schedule. The mutex is held while an operation on it is decided and done.

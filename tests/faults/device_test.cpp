@@ -5,10 +5,12 @@
 #include <rocksdb/file_system.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <random>
+#include <set>
 #include <thread>
 
 #include "faults/faulty_tables.h"
@@ -233,6 +235,55 @@ TEST_P(DeviceSeam, LostPartsAreAsBefore) {
   EXPECT_EQ(under("torn_write", "cut = \"page\"\nparts = 3\npersist = [0, 2]"), mixed([](size_t at) {
               return at < kOffset + 4096 || at >= kOffset + 8192;  // the only two borders inside
             }));
+}
+
+/// One of two or more parts that lasts and one that does not, whatever the seed; which they are differs.
+TEST_P(DeviceSeam, SomePartsPersistAndSomeAreLost) {
+  constexpr int kSeeds = 40;
+  for (const std::string parts : {"parts = 2", "parts = 3", "cut = \"byte\"\nparts = 7"}) {
+    std::set<Content> seen;
+    for (int seed = 0; seed < kSeeds; ++seed) {
+      port_->reset();
+      const Status armed = injector_->arm(fmt::format("seed = {}\n{}", seed, rule("torn_write", "nth = 3\n" + parts)));
+      ASSERT_TRUE(armed.ok()) << armed.error().text;
+      EXPECT_TRUE(port_->write_all(data_));
+      injector_->disarm();
+      const Content content = stored();
+      EXPECT_GT(wrong_bits(content, data_), 0U) << parts << ", seed " << seed << ": nothing is lost";
+      EXPECT_NE(content, mixed([](size_t) { return false; })) << parts << ", seed " << seed << ": all is lost";
+      seen.insert(content);
+    }
+    EXPECT_GT(seen.size(), 5U) << parts;
+  }
+}
+
+TEST_P(DeviceSeam, SomeWritesOfARunPersistAndSomeAreLost) {
+  constexpr int kSeeds = 60;
+  constexpr size_t kRun = 3;
+  std::set<std::array<bool, kRun>> seen;
+  for (int seed = 0; seed < kSeeds; ++seed) {
+    port_->reset();
+    const Status armed = injector_->arm(fmt::format("seed = {}\n{}", seed, rule("torn_write", "nth = 1\nrun = 3")));
+    ASSERT_TRUE(armed.ok()) << armed.error().text;
+    EXPECT_TRUE(port_->write_all(data_));
+    injector_->disarm();
+    const Content content = stored();
+    const Content before = port_->old();
+    std::array<bool, kRun> persists{};
+    for (size_t i = 0, at = 0; i < kRun; at += kLengths[i++]) {
+      const auto is = [&](const Content& wanted) {
+        return std::equal(wanted.begin() + static_cast<std::ptrdiff_t>(at),
+                          wanted.begin() + static_cast<std::ptrdiff_t>(at + kLengths[i]),
+                          content.begin() + static_cast<std::ptrdiff_t>(at));
+      };
+      persists[i] = is(data_);
+      EXPECT_TRUE(persists[i] || is(before)) << "write " << i << " is whole or as before, seed " << seed;
+    }
+    EXPECT_NE(std::ranges::count(persists, true), 0) << "seed " << seed << ": no write persists";
+    EXPECT_NE(std::ranges::count(persists, true), kRun) << "seed " << seed << ": no write is lost";
+    seen.insert(persists);
+  }
+  EXPECT_EQ(seen.size(), 6U) << "each of the ways to lose one or two of three comes";
 }
 
 TEST_P(DeviceSeam, MisdirectedWritesAreElsewhere) {
