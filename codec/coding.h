@@ -7,6 +7,12 @@
 
 namespace varve::codec {
 
+/// The quantum of a level's codes.
+template <typename W>
+W quantum_of(const Settings& settings, unsigned level) {
+  return static_cast<W>(settings.quantum * level_scale(settings.schedule, level));
+}
+
 /// Settings in the work type W, and the way between elements and points.
 template <typename W>
 struct Coding {
@@ -73,7 +79,7 @@ struct Coding {
     }
   }
   bool has_specials() const { return !specials.empty(); }
-  W quantum(unsigned level) const { return static_cast<W>(settings->quantum * level_scale(settings->schedule, level)); }
+  W quantum(unsigned level) const { return quantum_of<W>(*settings, level); }
   /// The number of an element, which is one, in the array's list of special values.
   uint8_t special_index(uint64_t bits) const {
     const auto& all = settings->specials;
@@ -114,6 +120,19 @@ struct Coding {
     });
   }
 };
+
+/// The largest number of type W that is not above `bound`.
+template <typename W>
+W bound_below(double bound) {
+  if (bound >= static_cast<double>(std::numeric_limits<W>::max())) {
+    return std::numeric_limits<W>::max();
+  }
+  W below = static_cast<W>(bound);
+  if (static_cast<double>(below) > bound) {
+    below = std::nextafter(below, W(0));
+  }
+  return below;
+}
 
 /// Writes a row of points as elements, every `stride`th: the first special value where `marks` (null: nowhere) says so.
 /// `to` null: the points are elements and in place.

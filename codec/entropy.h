@@ -51,6 +51,10 @@ class TableSet {
   double bits(const Histogram& histogram) const;
   /// What the coder looks up for a segment.
   RansTables look_up(unsigned context_base) const;
+  // The same for all segments: the table of each context, and the entries as RansTables has them.
+  std::vector<uint8_t> table_numbers() const { return {table_of_.begin(), table_of_.end()}; }
+  const std::vector<uint32_t>& encode_entries() const { return encode_; }
+  const std::vector<uint32_t>& decode_entries() const { return decode_; }
 
  private:
   void finish();

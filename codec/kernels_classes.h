@@ -112,10 +112,8 @@ void encode_codes_of(EncodeJob<T>& job) {
         for (size_t i = 0; i < m; i += kLanes<T>) {
           const Vec<T> x = load_every_second<T>(x_row + 2 * i, m - i, x_end);
           const Vec<T> p = predict(i);
-          const Vec<T> scaled = (x - p) * reciprocal;
-          const Vec<T> shifted = scaled + L::kMagic;
-          const Vec<T> rounded = shifted - L::kMagic;
-          Vec<T> r = p + quantum * rounded;
+          const auto [scaled, shifted, near] = quantized<T>(x, p, quantum, reciprocal);
+          Vec<T> r = near;
           const UVec<T> k = bits_of<T>(shifted) - bits_of<T>(spread<T>(L::kMagic));  // any bits where it is too large
           const UVec<T> u = zigzag_of<T>(k);
           const UVec<T> bits = bits_of<T>(x);
@@ -273,7 +271,7 @@ template <typename T, bool kCodes>
 inline Vec<T> undo(Vec<T> p, UVec<T> u, T quantum, IntegerWidth width) {
   const SVec<T> v = reinterpret_cast<SVec<T>>(of_zigzag<T>(u));
   if constexpr (kCodes) {
-    return p + quantum * __builtin_convertvector(v, Vec<T>);
+    return dequantized<T>(p, quantum, __builtin_convertvector(v, Vec<T>));
   } else if constexpr (std::is_floating_point_v<T>) {
     return reinterpret_cast<Vec<T>>(from_order<T>(to_order<T>(bits_of<T>(p)) + reinterpret_cast<UVec<T>>(v)));
   } else {

@@ -26,19 +26,25 @@ struct Term {
   Weight<T> outer = 0;
 };
 
-/// Of six points: Deslauriers and Dubuc, Constr. Approx. 5 (1989): 150, 25 and 3 of 256.
 template <typename T>
-constexpr Weight<T> kQuinticNear = static_cast<Weight<T>>(9.375);
+constexpr Weight<T> kQuinticNear = static_cast<Weight<T>>(kQuinticNearWeight);
 template <typename T>
-constexpr Weight<T> kQuinticFar = static_cast<Weight<T>>(1.5625);
+constexpr Weight<T> kQuinticFar = static_cast<Weight<T>>(kQuinticFarWeight);
 template <typename T>
-constexpr Weight<T> kQuinticOuter = static_cast<Weight<T>>(0.1875);
+constexpr Weight<T> kQuinticOuter = static_cast<Weight<T>>(kQuinticOuterWeight);
 
 /// A missing point by quadratic extrapolation from the three next to it.
 template <typename T>
 const T* extrapolate(const T* one, const T* two, const T* three, size_t count, T* out) {
   for (size_t i = 0; i < count; i += kLanes<T>) {
-    store<T>(out + i, plus<T>(times<T>(minus<T>(load<T>(one + i), load<T>(two + i)), 3), load<T>(three + i)));
+    const Vec<T> x = load<T>(one + i);
+    const Vec<T> y = load<T>(two + i);
+    const Vec<T> z = load<T>(three + i);
+    if constexpr (std::is_floating_point_v<T>) {
+      store<T>(out + i, extrapolated<T>(x, y, z));
+    } else {
+      store<T>(out + i, plus<T>(times<T>(minus<T>(x, y), 3), z));
+    }
   }
   return out;
 }
@@ -47,7 +53,7 @@ template <typename T>
 void pad_row_of(T* row, size_t m) {
   const auto beyond = [](T one, T two, T three) {
     if constexpr (std::is_floating_point_v<T>) {
-      return (one - two) * T(3) + three;
+      return extrapolated<T>(one, two, three);
     } else {
       using U = std::make_unsigned_t<T>;
       return static_cast<T>((static_cast<U>(one) - static_cast<U>(two)) * U{3} + static_cast<U>(three));
@@ -108,9 +114,9 @@ inline Vec<T> axis_value(const Term<T>& t, size_t i) {
   const Vec<T> a = load<T>(t.a + i);
   const Vec<T> d = load<T>(t.d + i);
   if constexpr (kSix) {
-    return ((b + c) * t.near - (a + d) * t.far) + (load<T>(t.e + i) + load<T>(t.f + i)) * t.outer;
+    return weighted<T>(load<T>(t.e + i), a, b, c, d, load<T>(t.f + i), t.near, t.far, t.outer);
   } else if constexpr (std::is_floating_point_v<T>) {
-    return (b + c) * t.near - (a + d) * t.far;
+    return weighted<T>(a, b, c, d, t.near, t.far);
   } else {
     // b + (near (c - b) - far ((a - b) + (d - b)) + (weights' excess over 16) ... + 8) >> 4, all relative to b.
     const Vec<T> inner = times<T>(minus<T>(c, b), t.near);
@@ -129,7 +135,7 @@ struct RowTerms {
 template <typename T>
 inline Vec<T> mean_of(Vec<T> v) {
   if constexpr (std::is_floating_point_v<T>) {
-    return finite_or_zero<T>(v * T(0.0625));
+    return finite_or_zero<T>(axes_mean<T>(v));
   } else {
     return v;
   }
@@ -137,7 +143,7 @@ inline Vec<T> mean_of(Vec<T> v) {
 template <typename T>
 inline Vec<T> mean_of(Vec<T> v, Vec<T> w) {
   if constexpr (std::is_floating_point_v<T>) {
-    return finite_or_zero<T>((v + w) * T(0.03125));
+    return finite_or_zero<T>(axes_mean<T>(v, w));
   } else {
     return plus<T>(v, minus<T>(w, v) >> 1);
   }
@@ -145,7 +151,7 @@ inline Vec<T> mean_of(Vec<T> v, Vec<T> w) {
 template <typename T>
 inline Vec<T> mean_of(Vec<T> v, Vec<T> w, Vec<T> u) {
   if constexpr (std::is_floating_point_v<T>) {
-    return finite_or_zero<T>(((v + w) + u) * Lanes<T>::kThird);
+    return finite_or_zero<T>(axes_mean<T>(v, w, u));
   } else {
     return plus<T>(v, times<T>(plus<T>(minus<T>(w, v), minus<T>(u, v)), 341) >> 10);
   }
@@ -230,7 +236,7 @@ struct Predict {
   }
   static T one_sided(T b, T a) {
     if constexpr (std::is_floating_point_v<T>) {
-      return b * T(24) - a * T(8);
+      return weighted_one_sided<T>(b, a);
     } else {
       using U = std::make_unsigned_t<T>;
       const auto change = static_cast<T>((static_cast<U>(b) - static_cast<U>(a)) * U{8} + U{8});

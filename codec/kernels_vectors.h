@@ -13,6 +13,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "codec/arithmetic.h"
+
 namespace varve::codec {
 namespace {
 
@@ -36,30 +38,18 @@ typedef uint8_t EighthU8 __attribute__((vector_size(VARVE_VECTOR_BYTES / 8)));
 template <typename T>
 struct Lanes;
 template <>
-struct Lanes<float> {
+struct Lanes<float> : RealFacts<float> {
   using V = VectorF32;
   using S = VectorI32;
   using U = VectorU32;
   using Bytes = QuarterU8;
-  using Unsigned = uint32_t;
-  using Signed = int32_t;
-  static constexpr float kMagic = 12582912.0F;  // 1.5 * 2^23
-  static constexpr float kLimit = 2097152.0F;   // 2^21
-  static constexpr float kMax = __FLT_MAX__;
-  static constexpr float kThird = static_cast<float>(1.0 / 48.0);
 };
 template <>
-struct Lanes<double> {
+struct Lanes<double> : RealFacts<double> {
   using V = VectorF64;
   using S = VectorI64;
   using U = VectorU64;
   using Bytes = EighthU8;
-  using Unsigned = uint64_t;
-  using Signed = int64_t;
-  static constexpr double kMagic = 6755399441055744.0;  // 1.5 * 2^52
-  static constexpr double kLimit = 1073741824.0;        // 2^30
-  static constexpr double kMax = __DBL_MAX__;
-  static constexpr double kThird = 1.0 / 48.0;
 };
 template <>
 struct Lanes<int32_t> : Lanes<float> {

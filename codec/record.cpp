@@ -260,80 +260,96 @@ std::span<const std::byte> constant_of(std::span<const std::byte> record, size_t
   return is ? record.subspan(1) : std::span<const std::byte>();
 }
 
-Status RecordReader::open(std::span<const std::byte> record, size_t points, size_t element_size, size_t special_count) {
-  std::vector<uint8_t> kept = std::move(work_);
-  *this = RecordReader();
-  work_ = std::move(kept);
-  element_size_ = element_size;
-  if (record.empty()) {
-    return damaged("it is empty");
-  }
-  method_ = static_cast<Method>(record[0]);
-  ByteReader in(record.subspan(1));
-  const size_t raw = points * element_size;
-  switch (method_) {
-    case Method::zero:
-      return in.left() == 0 ? Status() : damaged("bytes follow a record of zeros");
-    case Method::tokens:
-      return open_tokens(in, points, special_count);
-    case Method::stored:
-      if (in.left() != raw) {
-        return damaged(fmt::format("it stores {} bytes where {} belong", in.left(), raw));
-      }
-      exact_ = in.get_bytes(raw);
-      return {};
-    case Method::shuffled: {
-      Bytes mixed(raw);
-      VARVE_TRY(zstd_unpack(in.get_bytes(in.left()), mixed));
-      held_.resize(raw);
-      unshuffle(mixed, element_size, held_.data());
-      exact_ = held_;
-      return {};
-    }
-    case Method::packed:
-      held_.resize(raw);
-      VARVE_TRY(zstd_unpack(in.get_bytes(in.left()), held_));
-      exact_ = held_;
-      return {};
-    case Method::constant: {
-      const auto element = constant_of(record, element_size);
-      if (element.empty()) {
-        return damaged(fmt::format("it holds {} bytes where one element belongs", in.left()));
-      }
-      held_.resize(raw);
-      for (size_t i = 0; i < raw; ++i) {
-        held_[i] = element[i % element_size];
-      }
-      exact_ = held_;
-      return {};
-    }
-  }
-  return damaged(fmt::format("it names method {}, which this version does not know", static_cast<unsigned>(record[0])));
-}
+namespace {
 
-Status RecordReader::open_tokens(ByteReader& in, size_t points, size_t special_count) {
-  special_count_ = special_count;
+Status take_tokens_apart(ByteReader& in, size_t points, size_t element_size, RecordParts& out) {
   const unsigned flags = in.get_u8();
   if (flags > (kLanesMask | kHasRaw | kHasExact | kHasSpecials | kHasEscapes) ||
       1U << (flags & kLanesMask) > kMaxLanes) {
     return damaged("its flags are unknown");
   }
+  out.lanes = 1U << (flags & kLanesMask);
   if ((flags & kHasRaw) != 0) {
-    const auto bits = in.get_bytes(in.get_varint());
-    raw_ = {bits.data(), bits.size(), 0};
+    out.raw = in.get_bytes(in.get_varint());
   }
   if ((flags & kHasExact) != 0) {
-    VARVE_TRY(get_list(in, points, element_size_, held_));
-    exact_ = held_;
+    VARVE_TRY(get_list(in, points, element_size, out.held));
+    out.exact = out.held;
   }
   if ((flags & kHasSpecials) != 0) {
-    VARVE_TRY(get_list(in, points, 1, specials_));
-    all_first_special_ = false;
+    VARVE_TRY(get_list(in, points, 1, out.specials));
+    out.has_special_indices = true;
   }
   if ((flags & kHasEscapes) != 0) {
-    VARVE_TRY(get_list(in, points + points / kGroup + 8, 1, escapes_));
+    VARVE_TRY(get_list(in, points + points / kGroup + 8, 1, out.escapes));
   }
-  if (in.failed() || !rans_.start(in.get_bytes(in.left()), 1U << (flags & kLanesMask))) {
+  out.coded = in.get_bytes(in.left());
+  return in.failed() || out.coded.size() < out.lanes * sizeof(uint32_t) ? damaged("it is cut short") : Status();
+}
+
+}  // namespace
+
+Result<RecordParts> take_apart(std::span<const std::byte> record, size_t points, size_t element_size) {
+  RecordParts out;
+  if (record.empty()) {
+    return damaged("it is empty");
+  }
+  out.method = static_cast<Method>(record[0]);
+  ByteReader in(record.subspan(1));
+  const size_t raw = points * element_size;
+  switch (out.method) {
+    case Method::zero:
+      if (in.left() != 0) {
+        return damaged("bytes follow a record of zeros");
+      }
+      return out;
+    case Method::tokens:
+      VARVE_TRY(take_tokens_apart(in, points, element_size, out));
+      return out;
+    case Method::stored:
+      if (in.left() != raw) {
+        return damaged(fmt::format("it stores {} bytes where {} belong", in.left(), raw));
+      }
+      out.exact = in.get_bytes(raw);
+      return out;
+    case Method::shuffled: {
+      Bytes mixed(raw);
+      VARVE_TRY(zstd_unpack(in.get_bytes(in.left()), mixed));
+      out.held.resize(raw);
+      unshuffle(mixed, element_size, out.held.data());
+      out.exact = out.held;
+      return out;
+    }
+    case Method::packed:
+      out.held.resize(raw);
+      VARVE_TRY(zstd_unpack(in.get_bytes(in.left()), out.held));
+      out.exact = out.held;
+      return out;
+    case Method::constant: {
+      const auto element = constant_of(record, element_size);
+      if (element.empty()) {
+        return damaged(fmt::format("it holds {} bytes where one element belongs", in.left()));
+      }
+      out.held.resize(raw);
+      for (size_t i = 0; i < raw; ++i) {
+        out.held[i] = element[i % element_size];
+      }
+      out.exact = out.held;
+      return out;
+    }
+  }
+  return damaged(fmt::format("it names method {}, which this version does not know", static_cast<unsigned>(record[0])));
+}
+
+Status RecordReader::open(std::span<const std::byte> record, size_t points, size_t element_size, size_t special_count) {
+  std::vector<uint8_t> kept = std::move(work_);
+  *this = RecordReader();
+  work_ = std::move(kept);
+  element_size_ = element_size;
+  special_count_ = special_count;
+  VARVE_ASSIGN(parts_, take_apart(record, points, element_size));
+  raw_ = {parts_.raw.data(), parts_.raw.size(), 0};
+  if (parts_.method == Method::tokens && !rans_.start(parts_.coded, parts_.lanes)) {
     return damaged("it is cut short");
   }
   return {};
@@ -345,7 +361,8 @@ void RecordReader::undo_escapes(uint8_t* tokens, size_t count) {
     return;
   }
   for (uint8_t* at = tokens; (at = std::find(at, end, uint8_t{kTokenEscape})) != end; ++at) {
-    const unsigned token = escape_next_ < escapes_.size() ? static_cast<unsigned>(escapes_[escape_next_++]) : 0;
+    const unsigned token =
+        escape_next_ < parts_.escapes.size() ? static_cast<unsigned>(parts_.escapes[escape_next_++]) : 0;
     failed_ = failed_ || token == kTokenEscape || token >= kTokens;
     *at = static_cast<uint8_t>(token == kTokenEscape || token >= kTokens ? kTokenZero : token);
   }
@@ -407,23 +424,23 @@ bool RecordReader::class_tokens(const TableSet& tables, unsigned context_base, u
 }
 
 const std::byte* RecordReader::exact() {
-  if (exact_.size() - exact_next_ < element_size_) {
+  if (parts_.exact.size() - exact_next_ < element_size_) {
     failed_ = true;
     return kZeros.data();
   }
-  const std::byte* element = exact_.data() + exact_next_;
+  const std::byte* element = parts_.exact.data() + exact_next_;
   exact_next_ += element_size_;
   return element;
 }
 
 uint8_t RecordReader::special() {
   uint8_t index = 0;
-  if (!all_first_special_) {
-    if (special_next_ >= specials_.size()) {
+  if (parts_.has_special_indices) {
+    if (special_next_ >= parts_.specials.size()) {
       failed_ = true;
       return kUnlistedSpecial;
     }
-    index = static_cast<uint8_t>(specials_[special_next_++]);
+    index = static_cast<uint8_t>(parts_.specials[special_next_++]);
   }
   if (index != kUnlistedSpecial && index >= special_count_) {
     failed_ = true;
@@ -433,10 +450,10 @@ uint8_t RecordReader::special() {
 }
 
 Status RecordReader::finish() const {
-  bool good = !failed_ && exact_next_ == exact_.size();
-  if (method_ == Method::tokens) {
-    good = good && rans_.finished() && all_bits_read(raw_) && special_next_ == specials_.size() &&
-           escape_next_ == escapes_.size();
+  bool good = !failed_ && exact_next_ == parts_.exact.size();
+  if (parts_.method == Method::tokens) {
+    good = good && rans_.finished() && all_bits_read(raw_) && special_next_ == parts_.specials.size() &&
+           escape_next_ == parts_.escapes.size();
   }
   return good ? Status() : damaged("its lists and its tokens do not fit each other");
 }

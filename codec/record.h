@@ -18,7 +18,9 @@ enum class Method : uint8_t {
 };
 
 /// Whether a record holds elements rather than codes.
-constexpr bool has_elements(Method method) { return method != Method::zero && method != Method::tokens; }
+VARVE_HOST_DEVICE constexpr bool has_elements(Method method) {
+  return method != Method::zero && method != Method::tokens;
+}
 
 /// The element of a record of method `constant`; empty: it is of another method, or damaged.
 std::span<const std::byte> constant_of(std::span<const std::byte> record, size_t element_size);
@@ -73,19 +75,35 @@ class Emitter {
 /// Elements in coding order: stored, or shuffled and packed where that is smaller.
 Bytes pack_elements(std::span<const std::byte> elements, size_t element_size);
 
-/// Takes a record apart. Everything is bounds-checked; errors are EBADMSG.
+/// What a record consists of. Borrows the record's bytes.
+struct RecordParts {
+  Method method = Method::zero;
+  unsigned lanes = 1;
+  std::span<const std::byte> raw;    ///< bits
+  std::span<const std::byte> exact;  ///< elements; of a record of elements: all of them
+  Bytes specials;                    ///< indices, if there is a list of them
+  bool has_special_indices = false;
+  Bytes escapes;
+  std::span<const std::byte> coded;  ///< the lanes' states and words
+  Bytes held;                        ///< what `exact` may lie in
+};
+/// Takes a record apart and unpacks its lists. `points`: how many the record is for. Everything is bounds-checked, but
+/// for what lists and words mean; errors are EBADMSG.
+Result<RecordParts> take_apart(std::span<const std::byte> record, size_t points, size_t element_size);
+
+/// Reads a record. Everything is bounds-checked; errors are EBADMSG.
 class RecordReader {
  public:
   /// `points`: how many the record is for; `special_count`: entries of the array's table.
   Status open(std::span<const std::byte> record, size_t points, size_t element_size, size_t special_count);
-  Method method() const { return method_; }
+  Method method() const { return parts_.method; }
 
   /// Of a record of elements: all of them.
-  std::span<const std::byte> elements() const { return exact_; }
+  std::span<const std::byte> elements() const { return parts_.exact; }
   /// The same in another order; the record must have elements.
   void set_elements(Bytes ordered) {
-    held_ = std::move(ordered);
-    exact_ = held_;
+    parts_.held = std::move(ordered);
+    parts_.exact = parts_.held;
   }
   /// For Method::tokens: the tokens of the next class or of the anchors, into `out`; kSlackBytes of slack in both.
   /// False: all codes are 0, and `out` is not set.
@@ -103,20 +121,14 @@ class RecordReader {
   Status finish() const;
 
  private:
-  Status open_tokens(ByteReader& in, size_t points, size_t special_count);
   void undo_escapes(uint8_t* tokens, size_t count);
-  Method method_ = Method::zero;
+  RecordParts parts_;
   size_t element_size_ = 1;
   RansDecoder rans_;
   BitInput raw_;
-  Bytes held_;  ///< unpacked elements
-  std::span<const std::byte> exact_;
   size_t exact_next_ = 0;
-  Bytes specials_;
-  bool all_first_special_ = true;
   size_t special_next_ = 0;
   size_t special_count_ = 0;
-  Bytes escapes_;
   size_t escape_next_ = 0;
   std::vector<uint8_t> work_;
   bool failed_ = false;

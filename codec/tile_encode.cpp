@@ -10,19 +10,6 @@ namespace varve::codec {
 
 namespace {
 
-/// The largest number of type W that is not above `bound`.
-template <typename W>
-W bound_below(double bound) {
-  if (bound >= static_cast<double>(std::numeric_limits<W>::max())) {
-    return std::numeric_limits<W>::max();
-  }
-  W below = static_cast<W>(bound);
-  if (static_cast<double>(below) > bound) {
-    below = std::nextafter(below, W(0));
-  }
-  return below;
-}
-
 /// Memory for encoding; one for each thread, kept between tiles.
 template <typename W>
 struct Workspace {

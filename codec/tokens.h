@@ -7,11 +7,15 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "codec/host_device.h"
+
 namespace varve::codec {
 
 /// Signed integers as unsigned ones, small magnitudes first: 0, -1, 1, -2, ...
-constexpr uint32_t zigzag(int32_t v) { return (static_cast<uint32_t>(v) << 1) ^ static_cast<uint32_t>(v >> 31); }
-constexpr int32_t unzigzag(uint32_t v) { return static_cast<int32_t>((v >> 1) ^ (0U - (v & 1U))); }
+VARVE_HOST_DEVICE constexpr uint32_t zigzag(int32_t v) {
+  return (static_cast<uint32_t>(v) << 1) ^ static_cast<uint32_t>(v >> 31);
+}
+VARVE_HOST_DEVICE constexpr int32_t unzigzag(uint32_t v) { return static_cast<int32_t>((v >> 1) ^ (0U - (v & 1U))); }
 
 // A code (zig-zag, unsigned) below 64 is a token of its own. A larger one of n bits is a token for n and the bit after
 // the leading one, and n - 2 raw bits.
@@ -23,17 +27,25 @@ inline constexpr unsigned kDirectCodes = 64;
 inline constexpr unsigned kFirstWideToken = kTokenZero + kDirectCodes;
 inline constexpr unsigned kTokens = kFirstWideToken + 2 * 58;
 
+/// Bits of a code, which is not 0.
+VARVE_HOST_DEVICE inline unsigned bit_length(uint64_t code) {
+#ifdef __CUDA_ARCH__
+  return 64 - static_cast<unsigned>(__clzll(static_cast<long long>(code)));
+#else
+  return static_cast<unsigned>(std::bit_width(code));
+#endif
+}
 /// The token of a code of at least kDirectCodes.
-inline unsigned wide_token(uint64_t code) {
-  const auto bits = static_cast<unsigned>(std::bit_width(code));
+VARVE_HOST_DEVICE inline unsigned wide_token(uint64_t code) {
+  const unsigned bits = bit_length(code);
   return kFirstWideToken + (bits - 7) * 2 + static_cast<unsigned>(code >> (bits - 2) & 1U);
 }
-inline unsigned token_of(uint64_t code) {
+VARVE_HOST_DEVICE inline unsigned token_of(uint64_t code) {
   return code < kDirectCodes ? kTokenZero + static_cast<unsigned>(code) : wide_token(code);
 }
 /// Raw bits after a token >= kFirstWideToken.
-inline unsigned extra_bits_of(unsigned token) { return 5 + (token - kFirstWideToken) / 2; }
-inline uint64_t code_of(unsigned token, uint64_t extra) {
+VARVE_HOST_DEVICE inline unsigned extra_bits_of(unsigned token) { return 5 + (token - kFirstWideToken) / 2; }
+VARVE_HOST_DEVICE inline uint64_t code_of(unsigned token, uint64_t extra) {
   const unsigned k = token - kFirstWideToken;
   return (uint64_t{2} | (k & 1U)) << extra_bits_of(token) | extra;
 }
@@ -69,8 +81,8 @@ inline constexpr std::array<uint8_t, kPlainContexts - 1> kSumThresholds = {1, 2,
 inline constexpr unsigned kLevelGroups = 4;
 inline constexpr unsigned kAnchorContext = kLevelGroups * 3 * kClassContexts;
 inline constexpr unsigned kContexts = kAnchorContext + 1;
-inline unsigned context_base(unsigned level, unsigned axes) {
-  return (std::min(level, kLevelGroups - 1) * 3 + axes - 1) * kClassContexts;
+VARVE_HOST_DEVICE inline unsigned context_base(unsigned level, unsigned axes) {
+  return ((level < kLevelGroups ? level : kLevelGroups - 1) * 3 + axes - 1) * kClassContexts;
 }
 
 /// Points whose contexts are all 0 are coded by a flag when their codes are all 0: so many in a row, from the class's
