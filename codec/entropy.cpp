@@ -20,15 +20,6 @@ void FrequencyTable::finish() {
   }
 }
 
-unsigned lanes_for(size_t bytes) {
-  // A lane's state costs about two bytes beyond the information that it carries: keep all of them under 2.5 %.
-  unsigned lanes = 1;
-  while (lanes < kMaxLanes && bytes >= size_t{160} * lanes) {
-    lanes *= 2;
-  }
-  return lanes;
-}
-
 void TableSet::finish() {
   constexpr size_t kStride = 256;
   static_assert(kTokens <= kStride);

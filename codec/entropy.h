@@ -71,8 +71,20 @@ struct Segment {
   size_t count;
 };
 
-/// Lanes of a record whose tokens take about `bytes`.
-unsigned lanes_for(size_t bytes);
+/// Lanes of a record whose tokens take about `bytes`. A lane's state costs about two bytes beyond the information that
+/// it carries: all of them stay under 2.5 %.
+VARVE_HOST_DEVICE inline unsigned lanes_for(size_t bytes) {
+  unsigned lanes = 1;
+  while (lanes < kMaxLanes && bytes >= size_t{160} * lanes) {
+    lanes *= 2;
+  }
+  return lanes;
+}
+/// The lanes of a record of `tokens` tokens, of which `nonzero` are not of code 0. A rough guess of the size is enough:
+/// about six bits a token that is not zero, and little for the others.
+VARVE_HOST_DEVICE inline unsigned lanes_of_record(size_t nonzero, size_t tokens) {
+  return lanes_for(nonzero * 6 / 8 + tokens / 64);
+}
 
 /// Appends lane states and words for the tokens.
 void rans_encode(const TableSet& tables, std::span<const Segment> segments, const uint8_t* tokens,

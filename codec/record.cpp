@@ -200,33 +200,42 @@ Bytes Emitter::finish(const TableSet& tables, size_t element_size, bool complete
   if (!complete) {
     escape(tables);
   }
-  // A rough guess of the size is enough: about six bits a token that is not zero, and little for the others.
-  const unsigned lanes = lanes_for(nonzero_ * 6 / 8 + size_ / 64);
-  unsigned flags = static_cast<unsigned>(std::bit_width(lanes)) - 1;
-  flags |= raw_bits_ > 0 ? kHasRaw : 0U;
-  flags |= exact_.empty() ? 0U : kHasExact;
-  flags |= all_first_special_ ? 0U : kHasSpecials;
-  flags |= escapes_.empty() ? 0U : kHasEscapes;
+  RecordParts parts;
+  parts.method = Method::tokens;
+  parts.lanes = lanes_of_record(nonzero_, size_);
+  parts.raw = raw_bits_ > 0 ? raw_.finish() : std::span<const std::byte>();
+  parts.exact = exact_;
+  parts.specials = specials_;
+  parts.has_special_indices = !all_first_special_;
+  parts.escapes = escapes_;
   ByteWriter out;
   out.reserve(nonzero_ * 2 + size_ / 16 + raw_bits_ / 8 + exact_.size() + 400);
+  put_lists(out, parts, element_size);
+  rans_encode(tables, segments_, tokens_.data(), contexts_.data(), parts.lanes, out);
+  return out.take();
+}
+
+void put_lists(ByteWriter& out, const RecordParts& parts, size_t element_size) {
+  unsigned flags = static_cast<unsigned>(std::bit_width(parts.lanes)) - 1;
+  flags |= parts.raw.empty() ? 0U : kHasRaw;
+  flags |= parts.exact.empty() ? 0U : kHasExact;
+  flags |= parts.has_special_indices ? kHasSpecials : 0U;
+  flags |= parts.escapes.empty() ? 0U : kHasEscapes;
   out.put_u8(static_cast<uint8_t>(Method::tokens));
   out.put_u8(static_cast<uint8_t>(flags));
-  if (raw_bits_ > 0) {
-    const auto bits = raw_.finish();
-    out.put_varint(bits.size());
-    out.put_bytes(bits);
+  if (!parts.raw.empty()) {
+    out.put_varint(parts.raw.size());
+    out.put_bytes(parts.raw);
   }
-  if (!exact_.empty()) {
-    put_list(out, exact_, element_size);
+  if (!parts.exact.empty()) {
+    put_list(out, parts.exact, element_size);
   }
-  if (!all_first_special_) {
-    put_list(out, specials_, 1);
+  if (parts.has_special_indices) {
+    put_list(out, parts.specials, 1);
   }
-  if (!escapes_.empty()) {
-    put_list(out, escapes_, 1);
+  if (!parts.escapes.empty()) {
+    put_list(out, parts.escapes, 1);
   }
-  rans_encode(tables, segments_, tokens_.data(), contexts_.data(), lanes, out);
-  return out.take();
 }
 
 Bytes pack_elements(std::span<const std::byte> elements, size_t element_size) {
@@ -273,15 +282,17 @@ Status take_tokens_apart(ByteReader& in, size_t points, size_t element_size, Rec
     out.raw = in.get_bytes(in.get_varint());
   }
   if ((flags & kHasExact) != 0) {
-    VARVE_TRY(get_list(in, points, element_size, out.held));
-    out.exact = out.held;
+    VARVE_TRY(get_list(in, points, element_size, out.held[0]));
+    out.exact = out.held[0];
   }
   if ((flags & kHasSpecials) != 0) {
-    VARVE_TRY(get_list(in, points, 1, out.specials));
+    VARVE_TRY(get_list(in, points, 1, out.held[1]));
+    out.specials = out.held[1];
     out.has_special_indices = true;
   }
   if ((flags & kHasEscapes) != 0) {
-    VARVE_TRY(get_list(in, points + points / kGroup + 8, 1, out.escapes));
+    VARVE_TRY(get_list(in, points + points / kGroup + 8, 1, out.held[2]));
+    out.escapes = out.held[2];
   }
   out.coded = in.get_bytes(in.left());
   return in.failed() || out.coded.size() < out.lanes * sizeof(uint32_t) ? damaged("it is cut short") : Status();
@@ -315,26 +326,26 @@ Result<RecordParts> take_apart(std::span<const std::byte> record, size_t points,
     case Method::shuffled: {
       Bytes mixed(raw);
       VARVE_TRY(zstd_unpack(in.get_bytes(in.left()), mixed));
-      out.held.resize(raw);
-      unshuffle(mixed, element_size, out.held.data());
-      out.exact = out.held;
+      out.held[0].resize(raw);
+      unshuffle(mixed, element_size, out.held[0].data());
+      out.exact = out.held[0];
       return out;
     }
     case Method::packed:
-      out.held.resize(raw);
-      VARVE_TRY(zstd_unpack(in.get_bytes(in.left()), out.held));
-      out.exact = out.held;
+      out.held[0].resize(raw);
+      VARVE_TRY(zstd_unpack(in.get_bytes(in.left()), out.held[0]));
+      out.exact = out.held[0];
       return out;
     case Method::constant: {
       const auto element = constant_of(record, element_size);
       if (element.empty()) {
         return damaged(fmt::format("it holds {} bytes where one element belongs", in.left()));
       }
-      out.held.resize(raw);
+      out.held[0].resize(raw);
       for (size_t i = 0; i < raw; ++i) {
-        out.held[i] = element[i % element_size];
+        out.held[0][i] = element[i % element_size];
       }
-      out.exact = out.held;
+      out.exact = out.held[0];
       return out;
     }
   }

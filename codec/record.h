@@ -75,18 +75,21 @@ class Emitter {
 /// Elements in coding order: stored, or shuffled and packed where that is smaller.
 Bytes pack_elements(std::span<const std::byte> elements, size_t element_size);
 
-/// What a record consists of. Borrows the record's bytes.
+/// What a record consists of. Borrows the record's bytes; to be moved, not copied.
 struct RecordParts {
   Method method = Method::zero;
   unsigned lanes = 1;
-  std::span<const std::byte> raw;    ///< bits
-  std::span<const std::byte> exact;  ///< elements; of a record of elements: all of them
-  Bytes specials;                    ///< indices, if there is a list of them
+  std::span<const std::byte> raw;       ///< bits
+  std::span<const std::byte> exact;     ///< elements; of a record of elements: all of them
+  std::span<const std::byte> specials;  ///< indices, if there is a list of them
   bool has_special_indices = false;
-  Bytes escapes;
+  std::span<const std::byte> escapes;
   std::span<const std::byte> coded;  ///< the lanes' states and words
-  Bytes held;                        ///< what `exact` may lie in
+  std::array<Bytes, 3> held;         ///< what `exact`, `specials` and `escapes` may lie in
 };
+/// Appends all of a record of tokens but its lanes' states and words. `parts.specials` is a list if
+/// `has_special_indices`; the other lists are there if they are not empty.
+void put_lists(ByteWriter& out, const RecordParts& parts, size_t element_size);
 /// Takes a record apart and unpacks its lists. `points`: how many the record is for. Everything is bounds-checked, but
 /// for what lists and words mean; errors are EBADMSG.
 Result<RecordParts> take_apart(std::span<const std::byte> record, size_t points, size_t element_size);
@@ -102,8 +105,8 @@ class RecordReader {
   std::span<const std::byte> elements() const { return parts_.exact; }
   /// The same in another order; the record must have elements.
   void set_elements(Bytes ordered) {
-    parts_.held = std::move(ordered);
-    parts_.exact = parts_.held;
+    parts_.held[0] = std::move(ordered);
+    parts_.exact = parts_.held[0];
   }
   /// For Method::tokens: the tokens of the next class or of the anchors, into `out`; kSlackBytes of slack in both.
   /// False: all codes are 0, and `out` is not set.

@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "codec/cuda/predict.h"
+#include "codec/cuda/class_work.h"
 #include "codec/cuda/rans.h"
 #include "codec/cuda/scan.h"
 
@@ -71,7 +71,7 @@ struct ClassDecoder {
   /// Tokens of points whose codes are all 0. `holes`: those amid special points are special.
   __device__ void zeros(const ClassPoints& points, bool holes) const {
     if (holes) {
-      contexts(points);
+      find_contexts(shared.around, points, terms, work);
     }
     for (uint32_t p = threadIdx.x; p < points.count; p += blockDim.x) {
       work.tokens[p] = holes && work.contexts[p] == kHoleContext + 2 ? kTokenSpecial : kTokenZero;
@@ -80,24 +80,9 @@ struct ClassDecoder {
     __syncthreads();
   }
 
-  /// The number of a point among a brick's level's elements, which are in C order.
-  static __device__ uint32_t element_number(const ClassPoints& points, const Place& place) {
-    const Array<uint32_t, 3>& n = points.level.n;
-    const uint32_t z = 2 * place.i[0] + (odd_along(points.c, 0) ? 1U : 0U);
-    const uint32_t y = 2 * place.i[1] + (odd_along(points.c, 1) ? 1U : 0U);
-    const uint32_t x = 2 * place.i[2] + (odd_along(points.c, 2) ? 1U : 0U);
-    const uint32_t few = n[2] / 2;  // of rows where every second point is of a coarser level: y and z even
-    const uint32_t even_slab = (n[1] + 1) / 2 * few + n[1] / 2 * n[2];
-    const uint32_t odd_slab = n[1] * n[2];
-    const uint32_t item = (n[0] + 1) / 2 * even_slab + n[0] / 2 * odd_slab;
-    const uint32_t slabs = (z + 1) / 2 * even_slab + z / 2 * odd_slab;
-    const uint32_t rows = z % 2 == 0 ? (y + 1) / 2 * few + y / 2 * n[2] : y * n[2];
-    return place.item * item + slabs + rows + (z % 2 == 0 && y % 2 == 0 ? x / 2 : x);
-  }
-
   /// The tokens of a class into work.tokens.
   __device__ void tokens(const ClassPoints& points, unsigned level) const {
-    contexts(points);
+    find_contexts(shared.around, points, terms, work);
     const unsigned base = context_base(level, odd_count(points.c));
     flags(points, base);
     const uint32_t some = active_groups(points);
@@ -110,27 +95,9 @@ struct ClassDecoder {
     __syncthreads();
   }
 
-  /// Contexts of all points, and which groups are silent.
-  __device__ void contexts(const ClassPoints& points) const {
-    const uint32_t groups = (points.count + kGroup - 1) / kGroup;
-    for (uint32_t group = warp_number(); group < groups; group += warps_of_block()) {
-      const uint32_t p = group * uint32_t{kGroup} + lane_number();
-      uint8_t context = 0;
-      if (p < points.count) {
-        context = context_of(shared.around, points, place_of(points, p), terms);
-        work.contexts[p] = context;
-      }
-      const unsigned loud = __ballot_sync(kAllLanes, context != 0);
-      if (lane_number() == 0) {
-        work.silent[group] = loud == 0 ? 1 : 0;
-      }
-    }
-    __syncthreads();
-  }
-
   /// The flags of silent groups.
   __device__ void flags(const ClassPoints& points, unsigned base) const {
-    const uint32_t groups = (points.count + kGroup - 1) / kGroup;
+    const uint32_t groups = groups_of(points);
     uint32_t silent = 0;
     for (uint32_t at = 0; at < groups; at += blockDim.x) {
       const uint32_t group = at + threadIdx.x;
@@ -152,7 +119,7 @@ struct ClassDecoder {
 
   /// Lists the groups whose tokens are coded, sets the others' tokens; gives how many tokens are coded.
   __device__ uint32_t active_groups(const ClassPoints& points) const {
-    const uint32_t groups = (points.count + kGroup - 1) / kGroup;
+    const uint32_t groups = groups_of(points);
     uint32_t active = 0;
     for (uint32_t at = 0; at < groups; at += blockDim.x) {
       const uint32_t group = at + threadIdx.x;
@@ -215,7 +182,7 @@ struct ClassDecoder {
 
   /// `count` raw bits from bit `at` on; those beyond the end are 0.
   __device__ uint64_t raw_bits(uint64_t at, unsigned count) const {
-    const RecordInput& input = shared.cursor.input;
+    const DeviceRecord& input = shared.cursor.input;
     uint64_t value = 0;
     for (unsigned have = 0; have < count;) {
       const uint64_t byte = at / 8 < input.raw_size ? memory.bytes[input.raw + at / 8] : 0U;
@@ -229,27 +196,15 @@ struct ClassDecoder {
 
   /// Codes from their differences: sums along lines, of which each thread takes some.
   __device__ void undo_differences(const ClassPoints& points) const {
-    uint32_t step = 1;
-    for (unsigned axis = terms.difference_axis < 3 ? terms.difference_axis + 1 : 0; axis < 3; ++axis) {
-      step *= points.own.n[axis];
-    }
-    uint32_t extent = 0;
-    if (terms.difference_axis < 3) {
-      extent = points.own.n[terms.difference_axis];
-    } else {
-      extent = shared.box.difference_extent;
-      step *= shared.box.items_between;
-    }
-    for (uint32_t line = threadIdx.x; line < points.count / extent; line += blockDim.x) {
-      uint32_t p = line / step * step * extent + line % step;
+    for_difference_lines(points, terms, shared.box, [&](uint32_t first, uint32_t step, uint32_t extent) {
       Bits sum = 0;
-      for (uint32_t k = 0; k < extent; ++k, p += step) {
+      for (uint32_t k = 0, p = first; k < extent; ++k, p += step) {
         if (work.tokens[p] >= kTokenZero) {  // others keep their number; the sum goes on past them
           sum += work.codes[p];
           work.codes[p] = sum;
         }
       }
-    }
+    });
     __syncthreads();
   }
 
@@ -293,14 +248,14 @@ struct ClassDecoder {
         cursor.failed = true;  // the same from whichever thread
       }
       element = there ? memory.elements[cursor.input.elements + code] : Bits{0};
-      const W exact = real_of(element);
+      const W exact = real_of<W>(element);
       value = is_finite(exact) ? exact : prediction;
     } else if (token == kTokenSpecial) {
       const uint32_t index = preview ? 0U : special_index(code);
-      element = index < terms.special_count ? terms.specials[index] : bits_of(value);
+      element = index < terms.special_count ? terms.specials[index] : bits_of<W>(value);
     } else {
       value = dequantized<W>(prediction, quantum, static_cast<W>(static_cast<typename RealFacts<W>::Signed>(code)));
-      element = bits_of(value);
+      element = bits_of<W>(value);
     }
     put_point(value, element, activity_of(terms, token), token == kTokenSpecial, at, to);
   }
@@ -318,12 +273,8 @@ struct ClassDecoder {
   }
 
   __device__ void put_element(Bits element, W prediction, uint32_t at, uint64_t to) const {
-    const W value = real_of(element);
-    bool special = !is_finite(value);
-    for (uint32_t k = 0; k < terms.special_count; ++k) {
-      special = special || element == terms.specials[k];
-    }
-    put_point(special ? prediction : value, element, 0, special, at, to);
+    const bool special = is_special_element<W>(terms, element);
+    put_point(special ? prediction : real_of<W>(element), element, 0, special, at, to);
   }
 
   __device__ void put_point(W value, Bits element, uint8_t activity, bool special, uint32_t at, uint64_t to) const {
@@ -334,17 +285,6 @@ struct ClassDecoder {
       own.mark[at] = special ? 1 : 0;
     }
     out[to] = element;
-  }
-
-  static __device__ W real_of(Bits bits) {
-    W value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-  }
-  static __device__ Bits bits_of(W value) {
-    Bits bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
   }
 };
 

@@ -21,22 +21,6 @@ struct DecodeJob {
   Global<uint32_t> damaged;  ///< by record: whether its lists and its tokens do not fit each other
 };
 
-/// A block's part of the memory for classes.
-template <typename W>
-__device__ inline ClassMemory<W> part_of(const ClassMemory<W>& all) {
-  const uint64_t points = blockIdx.x * all.points;
-  const uint64_t groups = points / kGroup;
-  return {all.points,         all.contexts + points, all.tokens + points, all.codes + points,
-          all.flags + groups, all.silent + groups,   all.rank + groups,   all.active + groups};
-}
-
-template <typename W>
-__device__ inline Planes<W> coarse_planes(const CoarseMemory<W>& coarse, const BoxJob& tile) {
-  const bool marks = !(coarse.mark == nullptr);
-  return {tile.grid, coarse.value + tile.points, coarse.activity + tile.points,
-          marks ? coarse.mark + tile.points : coarse.mark};
-}
-
 /// The anchors of a tile: each is predicted by the one before. Gives how many there are.
 template <typename W>
 __device__ uint32_t decode_anchors(const ClassDecoder<W>& decoder, unsigned top) {
@@ -107,23 +91,13 @@ __global__ void __launch_bounds__(kThreads) decode_tiles(DecodeJob<W> job) {
 template <typename W>
 __device__ void take_coarse_points(const DecodeJob<W>& job, const ClassDecoder<W>& decoder) {
   const Surroundings<W>& around = decoder.shared.around;
-  const unsigned shift = job.terms.coarse_shift;
-  ClassPoints points = class_points(around.own.grid, shift, 0);
-  points.own = points.level;
-  points.count = points.own.batch * points.own.n[0] * points.own.n[1] * points.own.n[2];
   const uint64_t tile_points = job.tiles[decoder.shared.box.tile].points;
-  for (uint32_t p = threadIdx.x; p < points.count; p += blockDim.x) {
-    const Place place = place_of(points, p);
-    const uint32_t from = grid_place(around.tile.grid, place.item, around.origin[0] + place.i[0],
-                                     around.origin[1] + place.i[1], around.origin[2] + place.i[2]);
-    const uint32_t z = place.i[0] << shift;
-    const uint32_t y = place.i[1] << shift;
-    const uint32_t x = place.i[2] << shift;
-    const bool special = job.terms.special_count > 0 && around.tile.mark[from] != 0;
-    decoder.put_point(around.tile.value[from], job.coarse.element[tile_points + from], around.tile.activity[from],
-                      special, grid_place(around.own.grid, place.item, z, y, x),
-                      decoder.place_out(place.item, z, y, x));
-  }
+  for_coarse_points(around, job.terms.coarse_shift,
+                    [&](uint32_t item, uint32_t z, uint32_t y, uint32_t x, uint32_t from, uint32_t to) {
+                      const bool special = job.terms.special_count > 0 && around.tile.mark[from] != 0;
+                      decoder.put_point(around.tile.value[from], job.coarse.element[tile_points + from],
+                                        around.tile.activity[from], special, to, decoder.place_out(item, z, y, x));
+                    });
   __syncthreads();
 }
 
@@ -132,16 +106,10 @@ template <typename W>
 __global__ void __launch_bounds__(kThreads) decode_bricks(DecodeJob<W> job) {
   VARVE_SHARED(DecodeShared<W>, shared);
   const ClassDecoder<W> decoder{job.terms, job.memory, part_of(job.work), shared, job.out, true, 0};
-  const uint64_t own = blockIdx.x * job.brick.points;
   for (uint32_t number = blockIdx.x; number < job.brick_count; number += gridDim.x) {
     if (threadIdx.x == 0) {
       shared.box = job.bricks[number];
-      Surroundings<W>& around = shared.around;
-      around.own = {shared.box.grid, job.brick.value + own, job.brick.activity + own,
-                    job.terms.special_count > 0 ? job.brick.mark + own : job.brick.mark};
-      around.tile = coarse_planes(job.coarse, job.tiles[shared.box.tile]);
-      around.has_tile = true;
-      around.origin = shared.box.origin;
+      surround(job.coarse, job.brick, job.tiles[shared.box.tile], shared.box, shared.around);
     }
     __syncthreads();
     take_coarse_points(job, decoder);

@@ -27,7 +27,7 @@ class RecordList {
     if (!parts.ok()) {
       return std::nullopt;
     }
-    RecordInput input{};
+    DeviceRecord input{};
     input.method = parts->method;
     input.lanes = static_cast<uint8_t>(parts->lanes);
     input.has_special_indices = parts->has_special_indices;
@@ -51,7 +51,7 @@ class RecordList {
     records_.push_back(input);
     return static_cast<uint32_t>(records_.size() - 1);
   }
-  const std::vector<RecordInput>& records() const { return records_; }
+  const std::vector<DeviceRecord>& records() const { return records_; }
   const std::vector<uint8_t>& bytes() const { return bytes_; }
   const std::vector<BitsOf<W>>& elements() const { return elements_; }
   const std::vector<uint16_t>& words() const { return words_; }
@@ -70,7 +70,7 @@ class RecordList {
       std::memcpy(to.data() + at, some.data(), some.size());
     }
   }
-  std::vector<RecordInput> records_;
+  std::vector<DeviceRecord> records_;
   std::vector<uint8_t> bytes_;
   std::vector<BitsOf<W>> elements_;
   std::vector<uint16_t> words_;

@@ -45,7 +45,7 @@ struct ArrayTerms {
 };
 
 /// A record taken apart: where its parts begin in memory that all records share.
-struct RecordInput {
+struct DeviceRecord {
   Method method;
   uint8_t lanes;
   bool has_special_indices;
@@ -64,7 +64,7 @@ struct RecordInput {
 /// What records lie in.
 template <typename W>
 struct RecordMemory {
-  Global<const RecordInput> records;
+  Global<const DeviceRecord> records;
   Global<const uint8_t> bytes;
   Global<const BitsOf<W>> elements;
   Global<const uint16_t> words;
@@ -101,6 +101,35 @@ struct CoarseMemory {
   Global<uint8_t> activity;
   Global<uint8_t> mark;
   Global<BitsOf<W>> element;  ///< what points decode to
+};
+
+/// A record while it is encoded, for each block: room for the most that `points` points can need, a multiple of 32.
+template <typename W>
+struct StreamMemory {
+  uint64_t points;
+  Global<uint8_t> tokens;     ///< in coding order, flags of groups among them: see stream_room()
+  Global<uint8_t> contexts;   ///< of all contexts of an array
+  Global<uint32_t> segments;  ///< where each segment ends: see kMostSegments
+  Global<uint32_t> raw;       ///< raw bits
+  Global<BitsOf<W>> exact;
+  Global<uint8_t> special;
+  Global<uint8_t> escapes;
+  Global<uint16_t> words;
+};
+inline constexpr unsigned kMostSegments = 512;  ///< two for each of seven classes of up to 24 levels, and the anchors
+/// Tokens of a record of so many points: there is one flag for a group, and every class can have a group of its own.
+VARVE_HOST_DEVICE constexpr uint64_t stream_room(uint64_t points) { return points + points / 32 + kMostSegments; }
+
+/// Records that are done. Of each there is room for what its elements take and a byte, so that all fit: none is larger.
+/// Those of elements are stored; the host packs them.
+template <typename W>
+struct RecordOutput {
+  Global<DeviceRecord> records;
+  Global<uint32_t> encoded;  ///< by record: 1 if it is done; at first 0. Others are the CPU's: see Outcome::unknown
+  Global<uint8_t> bytes;
+  Global<BitsOf<W>> elements;
+  Global<uint16_t> words;
+  Global<unsigned long long> used;  ///< of bytes, elements and words
 };
 
 /// Memory for the work on one class, for each block: `points` is what the largest class has, rounded up to groups.

@@ -8,7 +8,7 @@ namespace varve::codec::cuda {
 
 /// Where a decoder is in a record. In shared memory.
 struct RecordCursor {
-  RecordInput input;
+  DeviceRecord input;
   Array<uint32_t, kMaxLanes> state;
   uint64_t raw_next;  ///< in bits
   uint32_t element_next;
@@ -37,7 +37,7 @@ __device__ inline void open_record(const RecordMemory<W>& memory, uint32_t numbe
 /// Whether all of a record was used up, and nothing else. One thread.
 template <typename W>
 __device__ inline bool is_used_up(const RecordMemory<W>& memory, const RecordCursor& cursor) {
-  const RecordInput& input = cursor.input;
+  const DeviceRecord& input = cursor.input;
   bool good = !cursor.failed;
   if (input.method == Method::tokens) {
     const uint32_t indices = input.has_special_indices ? cursor.special_next : 0;

@@ -1,0 +1,125 @@
+// Kernels encode to the CPU's records.
+#include "tests/codec/cuda/emulated.h"
+
+#include "codec/cuda/host_encode.h"
+#include "tests/codec/cuda/coded.h"
+
+namespace varve::codec::testing {
+namespace {
+
+/// Encodes on both sides.
+void compare(const Array& array, const Coded& coded, const simt::Schedule& schedule, cuda::EncodeCounts& counts,
+             std::set<std::string>* kinds = nullptr) {
+  EmulatedDevice device(schedule);
+  std::vector<uint64_t> tiles(coded.codec.tile_count());
+  std::iota(tiles.begin(), tiles.end(), uint64_t{0});
+  const Box whole{Extents(array.spec.shape.size(), 0), array.spec.shape};
+  const auto seen = cuda::encode_on(device, coded.settings, tiles, whole, array.data.data(), counts);
+  ASSERT_TRUE(seen.ok());
+  const auto expected = encode_all(coded.codec, array);
+  ASSERT_TRUE(expected.ok());
+  Store store;
+  for (const auto& records : *seen) {
+    keep(records, store);
+  }
+  ASSERT_EQ(store.size(), expected->size());
+  for (const auto& [id, record] : *expected) {
+    ASSERT_TRUE(store[id] == record) << "level " << int{id.first} << " of " << id.second << ": "
+                                     << fmt::format("{} bytes, not {}", store[id].size(), record.size());
+  }
+  Bytes memory(element_count(coded.codec.tile_box(0).shape) * element_size(array.spec.dtype));
+  copy_box(array.spec.shape, element_size(array.spec.dtype), coded.codec.tile_box(0), array.data.data(), memory.data());
+  const auto first = coded.codec.encode_tile(0, memory.data());
+  ASSERT_EQ(first->size(), seen->at(0).size());
+  for (size_t i = 0; i < first->size(); ++i) {
+    EXPECT_EQ(first->at(i).id, seen->at(0).at(i).id) << "the order";
+  }
+  if (kinds != nullptr) {
+    note_kinds(coded, store, *kinds);
+  }
+}
+
+TEST(CudaEncode, RandomArraysGiveTheSameRecords) {
+  const std::vector<simt::Schedule> orders = {
+      {simt::Order::forward}, {simt::Order::backward}, {simt::Order::shuffled, 11}};
+  std::mt19937_64 random(47);
+  std::set<std::string> kinds;
+  cuda::EncodeCounts counts;
+  int compared = 0;
+  for (int round = 0; round < 700 && !HasFailure(); ++round) {
+    const auto [array, coded] = random_coded(random, round % 20 == 0 ? 150000 : 12000);
+    if (cuda::why_unsupported(coded.settings) != cuda::Unsupported::no) {
+      continue;
+    }
+    SCOPED_TRACE(fmt::format("round {}: {}", round, describe(array, coded)));
+    compare(array, coded, orders.at(random() % orders.size()), counts, &kinds);
+    ++compared;
+  }
+  std::printf("%d arrays compared, %lu tiles by kernels, %lu by the CPU, with %s\n", compared, counts.device_tiles,
+              counts.cpu_tiles, fmt::format("{}", fmt::join(kinds, "; ")).c_str());
+  EXPECT_GE(compared, 350);
+  EXPECT_GT(counts.device_tiles, counts.cpu_tiles * 3);
+  for (const char* kind : {"interpolation 0",
+                           "interpolation 1",
+                           "interpolation 2",
+                           "differences along a predicted axis",
+                           "differences along a batch axis",
+                           "tiny",
+                           "several tiles",
+                           "several bricks",
+                           "coarse method 0",
+                           "coarse method 1",
+                           "fine method 0",
+                           "fine method 1",
+                           "1 lanes",
+                           "8 lanes",
+                           "64 lanes",
+                           "coarse list 8",
+                           "coarse list 16",
+                           "coarse list 32",
+                           "coarse list 64",
+                           "fine list 8",
+                           "fine list 16",
+                           "fine list 32",
+                           "fine list 64"}) {
+    EXPECT_EQ(kinds.count(kind), 1U) << kind;
+  }
+}
+
+// Infinities are exact elements, whose lists Zstandard packs to little: a device cannot know to how little.
+TEST(CudaEncode, WhatDependsOnPackingIsTheCpus) {
+  std::mt19937_64 random(53);
+  uint64_t by_kernels = 0;
+  for (int round = 0; round < 10; ++round) {
+    Array array = make_array(DType::f32, {40, 30, 33}, Content::waves, {BoundMode::absolute, 1e-3}, random());
+    Coded coded = plan(array);
+    change(coded, random);
+    const float infinity = std::numeric_limits<float>::infinity();
+    for (size_t i = array.count() / 2; i < array.count(); ++i) {
+      std::memcpy(array.data.data() + i * sizeof infinity, &infinity, sizeof infinity);
+    }
+    SCOPED_TRACE(describe(array, coded));
+    cuda::EncodeCounts counts;
+    compare(array, coded, {}, counts);
+    EXPECT_GT(counts.cpu_tiles, 0U);
+    by_kernels += counts.device_tiles;
+  }
+  EXPECT_GT(by_kernels, 0U);
+}
+
+TEST(CudaEncode, LargerShapes) {
+  for (const Extents& shape : std::vector<Extents>{{70, 130, 67}, {300, 2100}, {600000}, {3, 40, 70, 9}, {20000, 3}}) {
+    for (const Content content : {Content::waves, Content::mask}) {
+      const Array array = make_array(DType::f32, shape, content, {BoundMode::relative, 1e-4}, 5);
+      const Coded coded = plan(array);
+      ASSERT_EQ(cuda::why_unsupported(coded.settings), cuda::Unsupported::no);
+      SCOPED_TRACE(describe(array, coded));
+      cuda::EncodeCounts counts;
+      compare(array, coded, {}, counts);
+      EXPECT_EQ(counts.cpu_tiles, 0U);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace varve::codec::testing
