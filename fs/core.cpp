@@ -54,6 +54,7 @@ Status Core::start() {
     return {};
   }
   VARVE_TRY(index_->device().make_directory(staging_directory_));
+  VARVE_TRY(index_->device().sync_directory(index_->path()));
   return recover();
 }
 
@@ -96,7 +97,7 @@ Status Core::recover() {
   }
   // Staging files that no note speaks of were never promised to anybody.
   for (const NodePointer& node : nodes_.all()) {
-    if (node->staging) {
+    if (node->staging && node->staging->in_file()) {
       known.insert(staging_file_name(node->staging->id()));
     }
   }
@@ -111,7 +112,7 @@ Status Core::recover() {
 
 void Core::put_inode(index::Batch& batch, const Node& node) {
   index::Inode inode = node.inode;
-  if (node.staging && !node.staging_noted) {
+  if (node.staging && !node.staging_synced) {
     inode.size = inode.object == 0 ? 0 : node.sealed ? node.sealed->layout.size : inode.size;
   }
   batch.put_inode(inode);
@@ -133,6 +134,16 @@ Status Core::recover_staging(InodeNumber number, std::string_view note) {
   }
   {
     const NodeLock lock(node->mutex);
+    if (staging->dirty().empty() && (node->inode.object == 0 || open_sealed(*node).ok())) {
+      const uint64_t sealed_size = node->inode.object == 0 ? 0 : node->sealed->layout.size;
+      if (staging->size() == sealed_size) {  // nothing was synced that differs from what is sealed
+        index::Batch batch;
+        node->inode.size = sealed_size;
+        batch.put_inode(node->inode);
+        batch.erase_note(staging_note(number));
+        return commit(std::move(batch));
+      }
+    }
     node->inode.size = staging->size();
     node->inode_changed = true;
     node->staging = std::move(staging);

@@ -115,7 +115,7 @@ class Core final : public FileSystem {
   Status recover_staging(InodeNumber number, std::string_view note);
   Status check_writable() const;
   /// Puts the inode as the next start is to find it: with the size of the sealed content as long as what is staged over
-  /// it has no note. The node's lock is held.
+  /// it was not synced. The node's lock is held.
   static void put_inode(index::Batch& batch, const Node& node);
   /// Commits, buffered.
   Status commit(index::Batch batch) { return index_->commit(std::move(batch), index::Durability::buffered); }
@@ -152,6 +152,7 @@ class Core final : public FileSystem {
   Status note_staging_file(Node& node);
   Status truncate(Node& node, uint64_t size);
   Status clear_content(Node& node);
+  void drop_staging(Node& node);
   void content_changed(Node& node);
   bool share_content(Node& from, Node& to);
   Result<uint64_t> seek_sealed(const Sealed& sealed, uint64_t offset, bool data);

@@ -106,13 +106,13 @@ Result<Staging*> Core::staging_of(Node& node) {
   return node.staging.get();
 }
 
-/// A staging file must have a note, or a restart would not know whose it is.
+/// A staging file must have a note, or a restart would not know whose it is. It promises nothing: fsync() does.
 Status Core::note_staging_file(Node& node) {
   if (node.staging_noted || !node.staging || !node.staging->in_file()) {
     return {};
   }
   index::Batch batch;
-  batch.put_note(staging_note(node.number), node.staging->note());
+  batch.put_note(staging_note(node.number), node.staging->note_of_file());
   VARVE_TRY(commit(std::move(batch)));
   node.staging_noted = true;
   return {};
@@ -323,6 +323,16 @@ Status Core::fsync(const Caller&, uint64_t handle, bool) {
   }
 }
 
+/// What is staged goes, after a commit that erased its note. The file that an fsync promised must not go before that
+/// commit is safe from a power cut; if it cannot be made safe, the next start removes the file.
+void Core::drop_staging(Node& node) {
+  if (node.staging && (!node.staging->in_file() || !node.staging_synced || index_->sync().ok())) {
+    node.staging->discard();
+  }
+  node.staging.reset();
+  node.staging_noted = node.staging_synced = false;
+}
+
 /// The file becomes empty and unsealed.
 Status Core::clear_content(Node& node) {
   index::Batch batch;
@@ -342,11 +352,7 @@ Status Core::clear_content(Node& node) {
   node.inode = cleared;
   node.inode_changed = false;
   node.sealed.reset();
-  if (node.staging) {
-    node.staging->discard();
-    node.staging.reset();
-  }
-  node.staging_noted = node.staging_synced = false;
+  drop_staging(node);
   node.failed_seals = 0;
   node.write_error = {};  // what could not be sealed is gone
   ++node.version;

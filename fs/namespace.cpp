@@ -267,11 +267,7 @@ void Core::erase_content(index::Batch& batch, const Node& node) {
 /// After the commit: until then a crash must find the staged data, for the file may still have its name.
 void Core::content_erased(Node& node) {
   node.inode.object = 0;
-  if (node.staging) {
-    node.staging->discard();
-    node.staging.reset();
-  }
-  node.staging_noted = false;
+  drop_staging(node);
   node.inode_changed = false;
   ++node.version;
 }

@@ -15,6 +15,7 @@ Staging::Staging(index::Device& device, std::string directory, uint64_t id, inde
       directory_(std::move(directory)),
       id_(id),
       base_(base),
+      base_size_(base_limit),
       base_limit_(base_limit),
       size_(base_limit) {}
 
@@ -29,6 +30,7 @@ Status Staging::spill() {
     return {};
   }
   VARVE_ASSIGN(auto opened, device_.open(path(), index::Device::Mode::create));
+  VARVE_TRY(opened->truncate(0));  // a daemon that was killed may have left one that no note speaks of
   auto file = std::make_unique<CheckedFile>(std::move(opened), path(), 0);
   if (!memory_.empty()) {
     VARVE_TRY(file->write(0, memory_));
@@ -131,6 +133,14 @@ std::string Staging::note() const {
   return out.take_text();
 }
 
+std::string Staging::note_of_file() const {
+  SerialWriter out;
+  for (const uint64_t number : {id_, base_, base_size_, base_size_, uint64_t{1}, uint64_t{0}}) {
+    out.number(number);
+  }
+  return out.take_text();
+}
+
 Result<StagingNote> StagingNote::parse(std::string_view text) {
   SerialReader in(text);
   StagingNote note;
@@ -157,23 +167,36 @@ Result<std::unique_ptr<Staging>> Staging::restore(index::Device& device, const s
   VARVE_ASSIGN(StagingNote note, StagingNote::parse(text));
   auto staging = std::make_unique<Staging>(device, directory, note.id, note.base, note.base_limit);
   staging->size_ = note.size;
-  staging->dirty_ = std::move(note.dirty);
+  staging->dirty_ = note.dirty;
   const auto* bytes = reinterpret_cast<const std::byte*>(note.data.data());
   staging->memory_.assign(bytes, bytes + note.data.size());
   if (note.in_file) {
-    VARVE_ASSIGN(auto opened, device.open(staging->path(), index::Device::Mode::write));
-    VARVE_ASSIGN(const uint64_t on_disk, opened->size());
-    staging->file_ = std::make_unique<CheckedFile>(std::move(opened), staging->path(), on_disk);
-    staging->name_synced_ = true;
-    if (note.base == 0) {
-      // Nothing shows through from below, so writes after the last sync may stay.
-      staging->size_ = on_disk;
-      staging->dirty_.add(0, on_disk);
-    } else if (on_disk < staging->size_) {
-      VARVE_TRY(staging->file_->truncate(staging->size_));
-    }
+    VARVE_TRY(staging->restore_file(note.needs_file()));
   }
   return staging;
+}
+
+Status Staging::restore_file(bool needed) {
+  using Mode = index::Device::Mode;
+  VARVE_ASSIGN(auto opened, device_.open(path(), needed ? Mode::write : Mode::create));
+  if (!needed && base_ != 0) {
+    VARVE_TRY(opened->truncate(0));  // it was not noted what is in there
+  }
+  VARVE_ASSIGN(const uint64_t on_disk, opened->size());
+  file_ = std::make_unique<CheckedFile>(std::move(opened), path(), on_disk);
+  name_synced_ = needed;
+  if (base_ == 0) {
+    // Nothing shows through from below, so writes after the last sync may stay.
+    size_ = on_disk;
+    dirty_.add(0, on_disk);
+  } else if (!needed) {
+    return file_->truncate(size_);
+  } else if (on_disk < size_) {
+    size_ = on_disk;
+    base_limit_ = std::min(base_limit_, size_);
+    dirty_.remove(size_, UINT64_MAX);
+  }
+  return {};
 }
 
 void Staging::discard() {

@@ -23,6 +23,9 @@ struct StagingNote {
   std::string data;  ///< without a file: what is staged
   IntervalSet dirty;
 
+  /// Was there something that must be found in the staging file? Else one that is missing is an empty one.
+  bool needs_file() const { return in_file && (!dirty.empty() || (base == 0 && size > 0)); }
+
   /// EIO when it is malformed.
   static Result<StagingNote> parse(std::string_view text);
 };
@@ -55,10 +58,14 @@ class Staging {
   /// memory keeps its data in the note itself.
   Status sync();
   std::string note() const;
+  /// A note that there is a staging file, before sync(): after a power cut its data may be anything, and what it was
+  /// written over must not suffer. What is staged over nothing is found again after a kill.
+  std::string note_of_file() const;
   /// Is there a file, so that a note must exist for it?
   bool in_file() const { return file_ != nullptr; }
 
-  /// Of a note that sync() made true. The file's size may exceed what was noted.
+  /// Of a note that sync() made true, or of note_of_file(). The file's size may exceed what was noted; a smaller one is
+  /// of a truncation that came later.
   static Result<std::unique_ptr<Staging>> restore(index::Device& device, const std::string& directory,
                                                   std::string_view note);
 
@@ -77,12 +84,14 @@ class Staging {
 
  private:
   Status spill();
+  Status restore_file(bool needed);
   std::string path() const;
 
   index::Device& device_;
   const std::string directory_;
   const uint64_t id_;
   const index::ObjectId base_;
+  const uint64_t base_size_;  ///< as sealed
   uint64_t base_limit_;
   uint64_t size_ = 0;
   IntervalSet dirty_;

@@ -187,6 +187,40 @@ TEST_F(Sealing, SyncedChangesOverSealedContentAreThereAfterTheDaemonIsGone) {
   EXPECT_EQ(sealed_content(inode), expected);
 }
 
+/// As a power cut leaves it: the note that there is a staging file, and nothing of what is in it, or no file.
+TEST_F(Sealing, ChangesThatWereNotSyncedDoNotHarmWhatIsSealed) {
+  const InodeNumber inode = put("x_64x64x64.f32", field(64, 64, 64), "abs:0.01");
+  const Content expected = sealed_content(inode);
+  for (const bool file_is_lost : {false, true}) {
+    const uint64_t handle = open(inode, O_RDWR);
+    write(handle, 5000, Content(200'000, std::byte{7}));
+    write(handle, expected.size(), Content(1000, std::byte{8}));
+    kill_daemon(handle);
+    const std::filesystem::path staging = directory_ + "/store/staging";
+    ASSERT_FALSE(std::filesystem::is_empty(staging));
+    for (const auto& entry : std::filesystem::directory_iterator(staging)) {
+      file_is_lost ? void(std::filesystem::remove(entry)) : std::filesystem::resize_file(entry, 0);
+    }
+    start();
+    EXPECT_EQ(sealed_content(inode), expected);
+    EXPECT_EQ(attribute(inode, "user.varve.state"), "sealed");
+    EXPECT_TRUE(std::filesystem::is_empty(staging));
+  }
+}
+
+/// Small data lies in the note; the file that more data was put in has none.
+TEST_F(Sealing, NoStagingFileIsLeftOfWhatWasSmallWhenItWasSynced) {
+  const InodeNumber inode = make_file("small");
+  const uint64_t handle = open(inode, O_RDWR);
+  write(handle, 0, Content(100, std::byte{1}));
+  ASSERT_TRUE(files_->fsync(kCaller, handle, false).ok());
+  write(handle, 100, Content(200'000, std::byte{2}));
+  kill_daemon(handle);
+  start();
+  EXPECT_EQ(sealed_content(inode), Content(100, std::byte{1}));
+  EXPECT_TRUE(std::filesystem::is_empty(directory_ + "/store/staging"));
+}
+
 TEST_F(Sealing, BoundsAreInheritedRefusedAndShown) {
   const auto directory = files_->make_directory(kCaller, index::kRootInode, "d", 0755);
   const InodeNumber number = directory->attributes.inode;

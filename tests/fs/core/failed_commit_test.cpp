@@ -186,5 +186,33 @@ TEST_F(FailedCommit, StagedDataOutlivesTheRemovalThatFailed) {
   expect_clean();
 }
 
+/// A power cut must not bring back the promise that an fsync made without the file that holds what it promised.
+TEST_F(FailedCommit, WhatRemovesSyncedStagingIsSafeFirst) {
+  AttributeChange emptied;
+  emptied.size = 0;
+  const std::vector<std::pair<std::string, std::function<Status()>>> removals = {
+      {"truncate",
+       [&] {
+         return Status(files_->set_attributes(kCaller, inodes_["file"], emptied, {}).ok() ? Status() : Error{EIO, ""});
+       }},
+      {"rename over", [&] { return files_->rename(kCaller, directory_inode_, "other", directory_inode_, "file", 0); }},
+      {"unlink", [&] { return files_->unlink(kCaller, directory_inode_, "file"); }},
+  };
+  restart();
+  for (const auto& [name, removal] : removals) {
+    const InodeNumber inode = name == "unlink" ? inodes_["other"] : inodes_["file"];
+    const uint64_t handle = open(inode, O_RDWR);
+    write(handle, 0, Content(150'000, std::byte{9}));
+    ASSERT_TRUE(files_->fsync(kCaller, handle, false).ok());
+    const uint64_t before = trouble_->syncs;
+    ASSERT_TRUE(removal().ok()) << name;
+    if (name != "truncate") {
+      EXPECT_EQ(trouble_->syncs, before) << name << ": while it is open, it is still there";
+    }
+    close(handle);
+    EXPECT_GT(trouble_->syncs, before) << name;
+  }
+}
+
 }  // namespace
 }  // namespace varve::fs

@@ -87,5 +87,75 @@ TEST_F(StagingTest, MalformedNotesAreRefused) {
   EXPECT_EQ((*back)->dirty(), staging.dirty());
 }
 
+using Content = std::vector<std::byte>;
+
+/// Bytes [0, length) of what is staged.
+Content staged_bytes(Staging& staging, uint64_t length) {
+  Content seen(length);
+  EXPECT_TRUE(staging.read(0, seen).ok());
+  return seen;
+}
+
+TEST_F(StagingTest, BeforeASyncNothingIsStagedOverWhatIsSealed) {
+  const auto sealed_again = [&](const Staging& staging) {
+    EXPECT_EQ(staging.size(), 200'000U);
+    EXPECT_EQ(staging.base_limit(), 200'000U);
+    EXPECT_TRUE(staging.dirty().empty());
+  };
+  auto staging = std::make_unique<Staging>(*device_, directory_, 3, 5, 200'000);
+  ASSERT_TRUE(staging->truncate(150'000).ok());
+  ASSERT_TRUE(staging->write(1000, Content(80'000, std::byte{1})).ok());
+  const std::string note = staging->note_of_file();
+  staging.reset();
+  auto back = Staging::restore(*device_, directory_, note);
+  ASSERT_TRUE(back.ok()) << back.error().text;
+  sealed_again(**back);
+  ASSERT_TRUE((*back)->write(0, Content(10, std::byte{2})).ok());
+  EXPECT_EQ(staged_bytes(**back, 2000)[1500], std::byte{0}) << "what was not noted does not come back";
+  back->reset();
+  std::filesystem::remove(directory_ + "/" + staging_file_name(3));
+  back = Staging::restore(*device_, directory_, note);
+  ASSERT_TRUE(back.ok()) << "a power cut may leave the note and no file: " << back.error().text;
+  sealed_again(**back);
+}
+
+TEST_F(StagingTest, WhatIsStagedOverNothingOutlivesAKillBeforeASync) {
+  auto staging = std::make_unique<Staging>(*device_, directory_, 4, 0, 0);
+  ASSERT_TRUE(staging->write(0, Content(100'000, std::byte{3})).ok());
+  const std::string note = staging->note_of_file();
+  ASSERT_TRUE(staging->write(100'000, Content(50'000, std::byte{4})).ok());
+  staging.reset();
+  const auto back = Staging::restore(*device_, directory_, note);
+  ASSERT_TRUE(back.ok());
+  ASSERT_EQ((*back)->size(), 150'000U);
+  EXPECT_EQ(staged_bytes(**back, 150'000)[120'000], std::byte{4});
+}
+
+TEST_F(StagingTest, ATruncationAfterTheNoteIsSeenAsOne) {
+  auto staging = std::make_unique<Staging>(*device_, directory_, 5, 9, 200'000);
+  ASSERT_TRUE(staging->write(100'000, Content(100'000, std::byte{1})).ok());
+  ASSERT_TRUE(staging->sync().ok());
+  const std::string note = staging->note();
+  ASSERT_TRUE(staging->truncate(120'000).ok());
+  staging.reset();
+  const auto back = Staging::restore(*device_, directory_, note);
+  ASSERT_TRUE(back.ok());
+  EXPECT_EQ((*back)->size(), 120'000U);
+  EXPECT_EQ((*back)->base_limit(), 120'000U);
+  EXPECT_EQ((*back)->dirty().intervals().rbegin()->second, 120'000U);
+}
+
+TEST_F(StagingTest, AFileThatAnEarlierRunLeftIsEmptied) {
+  {
+    Staging earlier(*device_, directory_, 6, 0, 0);
+    ASSERT_TRUE(earlier.write(0, Content(300'000, std::byte{1})).ok());
+  }
+  Staging staging(*device_, directory_, 6, 0, 0);
+  ASSERT_TRUE(staging.write(200'000, Content(10, std::byte{2})).ok());
+  const Content seen = staged_bytes(staging, 200'010);
+  EXPECT_EQ(seen[100'000], std::byte{0});
+  EXPECT_EQ(seen[200'005], std::byte{2});
+}
+
 }  // namespace
 }  // namespace varve::fs
