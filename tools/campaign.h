@@ -1,7 +1,8 @@
 // varve faults campaign: many runs of a program, each under one fault, and what became of its results.
-//   campaign_plan.cpp     the TOML file                     campaign_run.cpp      one run on a mount of its own
-//   campaign.cpp          golden run, threads, resumption   campaign_report.cpp   statistics, CSV, HTML
-//                                                           campaign_plots.cpp    PNG
+//   campaign_plan.cpp     the TOML file                  campaign_run.cpp      one run on a mount of its own
+//   campaign.cpp          threads, resumption            campaign_outputs.cpp  comparison, verdict
+//   campaign_golden.cpp   the run without a fault        campaign_report.cpp   statistics, CSV, HTML
+//   campaign_work.cpp     a run's store and mount        campaign_plots.cpp    PNG
 #pragma once
 
 #include <array>
