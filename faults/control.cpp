@@ -11,6 +11,8 @@ namespace {
 
 enum File : size_t { arm, disarm, status, journal, replay, mark, log };
 constexpr std::string_view kImpossible = "this mount was started with --no-faults: nothing can be armed here";
+constexpr std::string_view kNothingToDisarm =
+    "this mount was started with --no-faults: no fault is armed here, and none can be, so there is nothing to disarm";
 constexpr std::string_view kTaken =
     "this mount belongs to a running campaign, which alone arms and disarms it: its runs "
     "would not count what you do; mount another store";
@@ -60,7 +62,9 @@ Status Control::may(size_t file) const {
   if (file == File::status || file == File::journal || file == File::log) {
     return Error{EACCES, fmt::format(".varve/faults/{} is there to be read", files()[file])};
   }
-  return injector_ != nullptr ? Status() : Status(Error{EPERM, std::string(kImpossible)});
+  return injector_ != nullptr
+             ? Status()
+             : Status(Error{EPERM, std::string(file == File::disarm ? kNothingToDisarm : kImpossible)});
 }
 
 /// Programs under a campaign may say where they are.

@@ -1,15 +1,10 @@
 #include "index/store_directory.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cstring>
-#include <system_error>
 
 #include "index/keys.h"
 
@@ -19,35 +14,6 @@ namespace {
 constexpr std::string_view kVersionPrefix = "varve store ";
 
 std::string version_text() { return fmt::format("{}{}\n", kVersionPrefix, kStoreVersion); }
-
-/// The start of a small file of the operating system, without its last newline; empty if it cannot be read.
-std::string first_line(const std::string& path) {
-  std::array<char, 64> text{};
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) {
-    return {};
-  }
-  const ssize_t got = ::read(descriptor, text.data(), text.size());
-  ::close(descriptor);
-  const std::string_view all(text.data(), got > 0 ? static_cast<size_t>(got) : 0);
-  return std::string(all.substr(0, all.find('\n')));
-}
-
-Error lock_failure(const std::string& path, int code) {
-  return Error{code, fmt::format("cannot lock {}: {}; the store must be on a file system with locks, writable by you",
-                                 path, std::generic_category().message(code))};
-}
-
-Error busy(const std::string& store, const std::string& lock_path) {
-  const std::string pid = first_line(lock_path);
-  std::string holder = "another process";
-  if (!pid.empty() && std::all_of(pid.begin(), pid.end(), [](char c) { return c >= '0' && c <= '9'; })) {
-    const std::string name = first_line("/proc/" + pid + "/comm");
-    holder = name.empty() ? fmt::format("process {} (or one on another machine)", pid)
-                          : fmt::format("process {} ({})", pid, name);
-  }
-  return Error{EBUSY, fmt::format("store {} is in use by {}; unmount it there first", store, holder)};
-}
 
 Result<std::string> read_text(Device& device, const std::string& path) {
   VARVE_ASSIGN(const auto file, device.open(path, Device::Mode::read));
@@ -61,48 +27,21 @@ Result<std::string> read_text(Device& device, const std::string& path) {
 
 Result<std::unique_ptr<StoreLock>> StoreLock::take(const std::string& store, bool shared) {
   const std::string path = store + "/LOCK";
-  int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC | (shared ? 0 : O_CREAT), 0600);
-  if (descriptor < 0 && shared) {
-    descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0 && errno == ENOENT) {
-      return std::unique_ptr<StoreLock>();  // a copy on a read-only disk: nobody can write it either
-    }
+  auto lock = FileLock::take(path, shared ? FileLock::Mode::shared : FileLock::Mode::exclusive);
+  if (lock.ok()) {
+    return std::unique_ptr<StoreLock>(new StoreLock(*std::move(lock)));
   }
-  if (descriptor < 0) {
-    return lock_failure(path, errno);
+  const Error& error = lock.error();
+  if (shared && error.code == ENOENT) {
+    return std::unique_ptr<StoreLock>();  // a copy on a read-only disk: nobody can write it either
   }
-  auto lock = std::unique_ptr<StoreLock>(new StoreLock(descriptor));
-  if (::flock(descriptor, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0) {
-    return errno == EWOULDBLOCK ? busy(store, path) : lock_failure(path, errno);
-  }
-  if (!shared) {
-    const std::string pid = fmt::format("{}\n", ::getpid());
-    if (::ftruncate(descriptor, 0) != 0 || ::pwrite(descriptor, pid.data(), pid.size(), 0) < 0) {
-      // A full disk: the lock holds all the same, its message will lack the number.
-      return lock;
-    }
-  }
-  return lock;
+  return Error{error.code,
+               error.code == EBUSY
+                   ? fmt::format("store {} is in use by {}; unmount it there first", store, FileLock::holder(path))
+                   : fmt::format("{}; the store must be on a file system with locks, writable by you", error.text)};
 }
 
-std::optional<int> StoreLock::writer(const std::string& store) {
-  const std::string path = store + "/LOCK";
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) {
-    return std::nullopt;
-  }
-  const bool held = ::flock(descriptor, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-  ::close(descriptor);
-  if (!held) {
-    return std::nullopt;
-  }
-  const std::string text = first_line(path);
-  int pid = 0;
-  std::from_chars(text.data(), text.data() + text.size(), pid);
-  return pid;
-}
-
-StoreLock::~StoreLock() { ::close(descriptor_); }
+std::optional<int> StoreLock::writer(const std::string& store) { return FileLock::writer(store + "/LOCK"); }
 
 Status check_version(uint64_t version, const std::string& where) {
   if (version == kStoreVersion) {

@@ -4,9 +4,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "codec/result.h"
 #include "index/device.h"
+#include "index/file_lock.h"
 
 namespace varve::index {
 
@@ -19,13 +21,10 @@ class StoreLock {
   static Result<std::unique_ptr<StoreLock>> take(const std::string& store, bool shared);
   /// The process that has the store open for writing; 0: its number is not known; nothing: none has, as far as we see.
   static std::optional<int> writer(const std::string& store);
-  ~StoreLock();
-  StoreLock(const StoreLock&) = delete;
-  StoreLock& operator=(const StoreLock&) = delete;
 
  private:
-  explicit StoreLock(int descriptor) : descriptor_(descriptor) {}
-  int descriptor_;
+  explicit StoreLock(std::unique_ptr<FileLock> lock) : lock_(std::move(lock)) {}
+  std::unique_ptr<FileLock> lock_;
 };
 
 enum class StoreState { empty, present };

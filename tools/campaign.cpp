@@ -1,9 +1,7 @@
 // A campaign from beginning to end: golden run, threads, resumption, progress.
 #include "tools/campaign.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,7 +9,6 @@
 #include <cmath>
 #include <csignal>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -19,6 +16,7 @@
 #include <system_error>
 #include <thread>
 
+#include "index/file_lock.h"
 #include "tools/mount_point.h"
 #include "tools/report.h"
 
@@ -197,8 +195,13 @@ Status run_one(CampaignRunner& runner, const Golden& golden, const Campaign& cam
   const std::string number = colon == std::string::npos ? "" : options.only.substr(colon + 1);
   const auto parsed = std::from_chars(number.data(), number.data() + number.size(), run);
   const auto fault = std::ranges::find_if(campaign.faults, [&](const CampaignFault& one) { return one.name == name; });
-  if (number.empty() || parsed.ec != std::errc() || fault == campaign.faults.end()) {
+  const bool whole = parsed.ec == std::errc() && parsed.ptr == number.data() + number.size();
+  if (number.empty() || !whole || fault == campaign.faults.end()) {
     return Error{EINVAL, fmt::format("--only \"{}\" names no run: give FAULT:NUMBER as in the report", options.only)};
+  }
+  if (run >= campaign.runs) {
+    return Error{EINVAL, fmt::format("--only \"{}\" names no run: {} has the runs 0 to {}", options.only, name,
+                                     campaign.runs - 1)};
   }
   runner.keep_all();
   VARVE_ASSIGN(const RunResult result, runner.run(golden, *fault, run, &interrupted));
@@ -219,7 +222,9 @@ void print_summary(const Campaign& campaign, const std::vector<RunResult>& resul
     for (size_t i = 0; i < kShownOutcomes; ++i) {
       const Share share{counts[i], total};
       const auto [low, high] = share.interval();
-      fmt::print(" {:>6.1f}% ({:>5.1f} to {:>5.1f})", 100 * share.rate(), 100 * low, 100 * high);
+      fmt::print(
+          " {:>24}",
+          total == 0 ? "-" : fmt::format("{:.1f}% ({:>5.1f} to {:>5.1f})", 100 * share.rate(), 100 * low, 100 * high));
     }
     fmt::print("\n");
   }
@@ -229,6 +234,30 @@ void print_summary(const Campaign& campaign, const std::vector<RunResult>& resul
                results.size());
   }
   fmt::print("{0}/report.html, {0}/runs.csv, {0}/rates.png, {0}/sensitivity.png\n", folder);
+}
+
+/// A word as a POSIX shell reads it back.
+std::string shell_word(const std::string& word) {
+  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:=@%+-";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) {
+    return word;
+  }
+  std::string quoted = "'";
+  for (const char c : word) {
+    quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  }
+  return quoted + "'";
+}
+
+/// The command of this campaign, for a shell in any folder.
+std::string command_of(const CampaignOptions& options, const std::string& file, const std::string& results) {
+  std::error_code problem;
+  std::string program = std::filesystem::read_symlink("/proc/self/exe", problem).string();
+  program = problem ? "varve" : program;
+  std::string command =
+      fmt::format("{} faults campaign {} --results {}", shell_word(program), shell_word(file), shell_word(results));
+  command += options.scratch.empty() ? "" : " --scratch " + shell_word(options.scratch);
+  return command + (options.runs == 0 ? "" : fmt::format(" --runs {}", options.runs));
 }
 
 /// Its mounts are below a folder of this process alone, which goes at the end.
@@ -261,38 +290,50 @@ class Scratch {
   std::error_code problem_;
 };
 
-/// Keeps others from a campaign's results while it lives.
-class ResultsLock {
+/// The folder of results, which others keep out of while this lives. What was made of it goes again unless there is a
+/// golden run in the end.
+class ResultsFolder {
  public:
-  ResultsLock() = default;
-  ~ResultsLock() {
-    if (file_ >= 0) {
-      ::close(file_);
+  explicit ResultsFolder(std::string path) : path_(std::move(path)) {}
+  ~ResultsFolder() {
+    std::error_code ignored;
+    if (lock_ && !std::filesystem::exists(path_ + "/campaign.json", ignored)) {
+      std::filesystem::remove_all(path_ + "/golden", ignored);
+      std::filesystem::remove(path_ + "/lock", ignored);
+      std::filesystem::remove(path_, ignored);  // if nothing else is there
     }
   }
-  ResultsLock(const ResultsLock&) = delete;
-  ResultsLock& operator=(const ResultsLock&) = delete;
+  ResultsFolder(const ResultsFolder&) = delete;
+  ResultsFolder& operator=(const ResultsFolder&) = delete;
 
   /// EBUSY: another process has it.
-  Status take(const std::string& results) {
-    const std::string path = results + "/lock";
-    file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-    if (file_ < 0) {
-      return Error{errno, fmt::format("cannot make {}: {}", path, std::strerror(errno))};
+  Status take() {
+    VARVE_TRY(make(path_));
+    const std::string path = path_ + "/lock";
+    auto lock = index::FileLock::take(path, index::FileLock::Mode::exclusive);
+    if (!lock.ok()) {
+      return lock.error().code != EBUSY
+                 ? lock.error()
+                 : Error{EBUSY, fmt::format("{} runs a campaign with results in {}: wait for it, or give another "
+                                            "folder by --results",
+                                            index::FileLock::holder(path), path_)};
     }
-    if (::flock(file_, LOCK_EX | LOCK_NB) != 0) {
-      return Error{EBUSY, fmt::format("process {} runs a campaign with results in {}: wait for it, or give another "
-                                      "folder by --results",
-                                      file_text(path), results)};
-    }
-    const std::string pid = std::to_string(getpid());
-    const bool written =
-        ::ftruncate(file_, 0) == 0 && ::write(file_, pid.data(), pid.size()) == static_cast<ssize_t>(pid.size());
-    return written ? Status() : unwritten(path);
+    lock_ = *std::move(lock);
+    return {};
   }
+  /// For what runs leave.
+  Status prepare() const { return make(path_ + "/journals"); }
 
  private:
-  int file_ = -1;
+  static Status make(const std::string& path) {
+    std::error_code problem;
+    std::filesystem::create_directories(path, problem);
+    return problem ? Status(Error{problem.value(), fmt::format("cannot make {}: {}", path, problem.message())})
+                   : Status();
+  }
+
+  const std::string path_;
+  std::unique_ptr<index::FileLock> lock_;
 };
 
 }  // namespace
@@ -323,13 +364,8 @@ Status run_campaign(const CampaignOptions& options) {
     results = std::filesystem::path(file).replace_extension("").string() + ".results";
   }
   VARVE_ASSIGN(results, absolute_path(results));
-  std::error_code problem;
-  std::filesystem::create_directories(results + "/journals", problem);
-  if (problem) {
-    return Error{problem.value(), fmt::format("cannot make {}: {}", results, problem.message())};
-  }
-  ResultsLock lock;
-  VARVE_TRY(lock.take(results));
+  ResultsFolder folder(results);
+  VARVE_TRY(folder.take());
   const Scratch scratch(options.scratch);
   VARVE_TRY(scratch.check());
   interrupted = false;
@@ -340,6 +376,7 @@ Status run_campaign(const CampaignOptions& options) {
 
   CampaignRunner runner(campaign, results, scratch.path());
   VARVE_ASSIGN(const Golden golden, find_golden(campaign, options.path, results, runner));
+  VARVE_TRY(folder.prepare());
   if (!options.only.empty()) {
     return run_one(runner, golden, campaign, options, results);
   }
@@ -349,7 +386,8 @@ Status run_campaign(const CampaignOptions& options) {
   const unsigned workers = options.workers != 0 ? options.workers : std::max(1U, std::thread::hardware_concurrency());
   run_tasks(runner, golden, tasks, workers, ledger);
   const std::vector<RunResult> all = ledger.results();
-  Status reported = write_result(results + "/report.html", html_report(campaign, golden, all, options.path));
+  Status reported =
+      write_result(results + "/report.html", html_report(campaign, golden, all, command_of(options, file, results)));
   if (reported.ok()) {
     reported = write_plots(campaign, all, results);
   }

@@ -165,8 +165,9 @@ struct FileMap {
 std::vector<FileMap> file_maps(const std::vector<RunResult>& results, size_t bins, size_t most);
 /// Lines that are not whole are left out.
 std::vector<RunResult> parse_csv(std::string_view text);
+/// `command`: of the campaign, for a shell; with --only and a run behind it, it repeats that.
 std::string html_report(const Campaign& campaign, const Golden& golden, const std::vector<RunResult>& results,
-                        const std::string& campaign_path);
+                        const std::string& command);
 
 // campaign_plots.cpp
 /// Into `folder`: rates.png (shares with intervals by fault) and its numbers in rates.csv, sensitivity.png (outcomes

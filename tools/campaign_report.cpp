@@ -177,20 +177,20 @@ std::string regions(const std::vector<RunResult>& results) {
   return out + "</table>\n";
 }
 
-std::string replays(const std::vector<RunResult>& results, const std::string& path) {
+std::string replays(const std::vector<RunResult>& results, const std::string& command) {
   constexpr size_t kMost = 200;
-  std::string out = fmt::format(
-      "<h2>Runs that were not benign</h2>\n<p>Each can be repeated: <code>varve faults campaign {} --only FAULT:RUN"
-      "</code>, and its journal is in <code>journals/</code>.</p>\n<table><tr><th>FAULT:RUN</th><th>outcome</th>"
-      "<th>operation</th><th>region</th><th>bytes</th><th></th></tr>\n",
-      escaped(path));
+  std::string out =
+      "<h2>Runs that were not benign</h2>\n<p>The command in its row repeats a run, and keeps the store, the log and "
+      "what the program printed. Its journal is in <code>journals/</code>.</p>\n<table><tr><th>run</th>"
+      "<th>outcome</th><th>operation</th><th>region</th><th>bytes</th><th></th><th>repeated by</th></tr>\n";
   size_t shown = 0;
   for (const RunResult& one : results) {
     if (one.outcome != Outcome::benign && one.outcome != Outcome::none && shown++ < kMost) {
-      out +=
-          fmt::format("<tr><td>{}:{}</td><td>{}</td><td>{} {} of {}</td><td>{}</td><td>{} at {}</td><td>{}</td></tr>\n",
-                      escaped(one.fault), one.run, name_in_outcomes(one.outcome), one.operation, one.nth,
-                      escaped(one.path), escaped(one.region), one.bytes_changed, one.offset, escaped(one.detail));
+      out += fmt::format(
+          "<tr><td>{0}:{1}</td><td>{2}</td><td>{3} {4} of {5}</td><td>{6}</td><td>{7} at {8}</td><td>{9}</td>"
+          "<td><code>{10} --only {0}:{1}</code></td></tr>\n",
+          escaped(one.fault), one.run, name_in_outcomes(one.outcome), one.operation, one.nth, escaped(one.path),
+          escaped(one.region), one.bytes_changed, one.offset, escaped(one.detail), escaped(command));
     }
   }
   return out + "</table>\n" + (shown > kMost ? fmt::format("<p>and {} more, in the CSV.</p>\n", shown - kMost) : "");
@@ -309,7 +309,7 @@ std::vector<RunResult> parse_csv(std::string_view text) {
 }
 
 std::string html_report(const Campaign& campaign, const Golden& golden, const std::vector<RunResult>& results,
-                        const std::string& campaign_path) {
+                        const std::string& command) {
   const auto rows = outcomes_by_fault(campaign, results);
   uint64_t none = 0;
   for (const auto& [name, counts] : rows) {
@@ -340,7 +340,7 @@ std::string html_report(const Campaign& campaign, const Golden& golden, const st
   for (const auto& [name, matches] : golden.matches) {
     out += fmt::format("<tr><td>{}</td><td>{}</td></tr>\n", escaped(name), matches);
   }
-  out += "</table>\n" + replays(results, campaign_path);
+  out += "</table>\n" + replays(results, command);
   return out + fmt::format("<h2>The campaign</h2>\n<pre>{}</pre>\n</body></html>\n", escaped(campaign.text));
 }
 

@@ -4,6 +4,7 @@
 import collections
 import csv
 import fcntl
+import html
 import os
 import pty
 import re
@@ -205,6 +206,56 @@ kind = "table"
 operation = "write"
 model = "count"
 """
+
+
+ONE = """
+command = ["sh", "-c", "seq 1 1000 > data.txt"]
+runs = 2
+[[fault]]
+name = "drop"
+model = "dropped_write"
+path = "data.txt"
+[[fault]]
+name = "never"
+seam = "device"
+model = "count"
+"""
+
+
+def scenario_repeat(m):
+    """The command that the report gives for a run repeats it when pasted into a shell, from anywhere; what names no run is refused."""
+    folder = m.plain / "it's a $(study)"
+    folder.mkdir()
+    path = folder / "o'ne & two.toml"
+    path.write_text(ONE)
+    for extra in ([], ["--results", folder / "else where", "--runs", "3"]):
+        said = run(mounted.BINARY, "faults", "campaign", path, *extra).stdout
+        results = extra[1] if extra else path.with_suffix(".results")
+        number = len(rows(results)) // 2 - 1
+        shown = re.findall(r"<code>([^<]*--only drop:%d[^<]*)</code>" % number, (results / "report.html").read_text())
+        equal(len(shown), 1, "the run's own command is in its row")
+        done = run("sh", "-c", html.unescape(shown[0]), cwd="/").stdout
+        equal(essence(next(csv.DictReader(done.splitlines()[:2]))), essence(rows(results)["drop", str(number)]), "pasted, it repeats that run")
+        equal((results / "kept" / f"drop-{number}" / "store").is_dir(), True, "and keeps its store")
+        line = next(line for line in said.splitlines() if line.startswith("never"))
+        check(line.split() == ["never", "0", "-", "-", "-", "-", "-"], f"no run, no rate: {line}")
+    for only, word in (("drop:2", "runs 0 to 1"), ("drop:1x", "names no run"), ("dorp:1", "names no run"), ("drop:", "names no run"), ("drop", "names no run")):
+        done = run(mounted.BINARY, "faults", "campaign", path, "--only", only, status=2)
+        check(word in done.stderr and not done.stdout, f"--only {only}: {done.stderr.strip()}")
+
+
+def scenario_leftovers(m):
+    """A campaign that fails before its first run leaves no folder of results; one that was there is left as it was."""
+    path = m.plain / "c.toml"
+    path.write_text(ONE.replace("data.txt\"]", "data.txt; exit 3\"]"))
+    run(mounted.BINARY, "faults", "campaign", path, status=2)
+    equal([file.name for file in m.plain.iterdir()], ["c.toml"], "nothing is left")
+    (m.plain / "c.results").mkdir()
+    (m.plain / "c.results" / "mine").write_text("x")
+    run(mounted.BINARY, "faults", "campaign", path, status=2)
+    equal([file.name for file in (m.plain / "c.results").iterdir()], ["mine"], "but what was there")
+    shown = run(mounted.BINARY, "faults", "campaign", "--help").stdout
+    check("NAME.results beside NAME.toml" in " ".join(shown.split()), f"the true folder: {shown}")
 
 
 def scenario_unmount(m):

@@ -5,6 +5,8 @@ import errno
 import json
 import mmap
 import os
+import pathlib
+import re
 import subprocess
 import time
 
@@ -28,6 +30,19 @@ def scenario_unarmed(m):
         equal(os.listxattr(m.root / "victim.bin"), [], "no attributes")
     with open(m.root / "victim.bin", "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as mapped:
         check(mapped[:] == twin(), "a file that is no target can be mapped")
+
+
+def scenario_example(m):
+    """The first example of docs/FAULTS.md does what it says, pasted as it is."""
+    text = (pathlib.Path(__file__).resolve().parents[2] / "docs" / "FAULTS.md").read_text()
+    lines = re.search(r"(?:^    .*\n)+", text, re.MULTILINE)[0]
+    tools = m.plain / "bin"
+    tools.mkdir()
+    (tools / "varve").symlink_to(mounted.BINARY)
+    script = "".join(line[4:] for line in lines.splitlines(True))
+    done = run("bash", "-euc", script, cwd=m.plain, env={"HOME": str(m.plain), "PATH": f"{tools}:{os.environ['PATH']}"})
+    value = re.search(r"silent: \[(\S+)\]", done.stdout)
+    check(value and value[1] != "1." and '"injected": 1' in done.stdout, f"one value is plainly another: {done.stdout}{done.stderr}")
 
 
 def scenario_triggers(m):
@@ -144,6 +159,8 @@ def scenario_control(m):
     path.write_text('[[fault]]\nmodel = "dropped_write"\n')
     done = run(varve, "faults", "arm", m.root, path, status=2)
     check("--no-faults" in done.stderr, f"refused: {done.stderr.strip()}")
+    done = run(mounted.BINARY, "faults", "disarm", m.root, status=2)
+    check("no fault is armed" in done.stderr and "disarm" in done.stderr, f"about disarming: {done.stderr.strip()}")
     equal(Faults(m).status()["possible"], False, "status says so")
     (m.root / "x").write_bytes(b"data")
     equal((m.root / "x").read_bytes(), b"data", "nothing is dropped")
