@@ -93,25 +93,22 @@ class Ledger {
  public:
   Ledger(const std::string& results, std::vector<RunResult> done, size_t total)
       : path_(results + "/runs.csv"),
+        changes_path_(results + "/changes.csv"),
         results_(std::move(done)),
         before_(results_.size()),
         total_(total),
         start_(std::chrono::steady_clock::now()) {
-    std::ifstream old(path_, std::ios::ate);
-    const bool fresh = !old.is_open();
-    bool cut = false;  // in the middle of a line
-    if (!fresh && old.tellg() > 0) {
-      old.seekg(-1, std::ios::end);
-      cut = old.get() != '\n';
-    }
-    csv_.open(path_, std::ios::app);
-    csv_ << (fresh ? csv_header() : cut ? "\n" : "");
+    open(csv_, path_, csv_header());
+    open(changes_, changes_path_, changes_header());
   }
   void add(RunResult result) {
     const std::lock_guard lock(mutex_);
-    csv_ << csv_line(result) << std::flush;
-    if (!csv_.good()) {
-      failure_ = failure_ ? failure_ : unwritten(path_).error();
+    changes_ << changes_lines(result) << std::flush;  // first: a run without a row in runs.csv is done again
+    if (changes_.good()) {
+      csv_ << csv_line(result) << std::flush;
+    }
+    if (!changes_.good() || !csv_.good()) {
+      failure_ = failure_ ? failure_ : unwritten(changes_.good() ? path_ : changes_path_).error();
       return;
     }
     results_.push_back(std::move(result));
@@ -131,6 +128,18 @@ class Ledger {
   const std::optional<Error>& failure() const { return failure_; }
 
  private:
+  /// To add lines to a table that may be new, or cut in the middle of a line.
+  static void open(std::ofstream& table, const std::string& path, const std::string& header) {
+    std::ifstream old(path, std::ios::ate);
+    const bool fresh = !old.is_open();
+    bool cut = false;
+    if (!fresh && old.tellg() > 0) {
+      old.seekg(-1, std::ios::end);
+      cut = old.get() != '\n';
+    }
+    table.open(path, std::ios::app);
+    table << (fresh ? header : cut ? "\n" : "");
+  }
   void show() {
     if (isatty(STDERR_FILENO) == 0) {
       return;
@@ -154,11 +163,11 @@ class Ledger {
   }
 
   std::mutex mutex_;
-  const std::string path_;
+  const std::string path_, changes_path_;
   std::vector<RunResult> results_;
   const size_t before_, total_;
   const std::chrono::steady_clock::time_point start_;
-  std::ofstream csv_;
+  std::ofstream csv_, changes_;
   std::optional<Error> failure_;
 };
 
@@ -380,7 +389,8 @@ Status run_campaign(const CampaignOptions& options) {
   if (!options.only.empty()) {
     return run_one(runner, golden, campaign, options, results);
   }
-  const std::vector<RunResult> done = parse_csv(file_text(results + "/runs.csv"));
+  std::vector<RunResult> done = parse_csv(file_text(results + "/runs.csv"));
+  add_changes(file_text(results + "/changes.csv"), done);
   const std::vector<Task> tasks = tasks_left(campaign, done);
   Ledger ledger(results, done, done.size() + tasks.size());
   const unsigned workers = options.workers != 0 ? options.workers : std::max(1U, std::thread::hardware_concurrency());

@@ -3,6 +3,7 @@
 //   campaign.cpp          threads, resumption            campaign_outputs.cpp  comparison, verdict
 //   campaign_golden.cpp   the run without a fault        campaign_report.cpp   statistics, CSV, HTML
 //   campaign_work.cpp     a run's store and mount        campaign_plots.cpp    PNG
+//   campaign_changes.cpp  which bytes were hit
 #pragma once
 
 #include <array>
@@ -81,6 +82,12 @@ inline constexpr std::array<std::string_view, kShownOutcomes> kOutcomeColours = 
 
 std::string_view name_in_outcomes(Outcome outcome);
 
+/// Bytes that a run's faults changed (or kept from being written or read), within one region of a file.
+struct Change {
+  std::string path, region;
+  uint64_t offset = 0, length = 0;
+};
+
 struct RunResult {
   std::string fault, model, seam;
   uint64_t run = 0, nth = 0;
@@ -93,6 +100,7 @@ struct RunResult {
   uint64_t offset = 0, length = 0;  ///< of the bytes that changed first, in the file
   uint64_t bytes_changed = 0;
   std::string detail = {};
+  std::vector<Change> changes = {};  ///< of all its injections; none: known from an older table without them
 };
 
 /// Counts and the Wilson score interval of a share, 95%.
@@ -138,7 +146,8 @@ class CampaignRunner {
   void note_injection(const Golden& golden, const Work& work, RunResult& result);
   Outcome judge(const Golden& golden, Work& work, RunResult& result);
   std::optional<Outcome> judge_output(const Golden& golden, Work& work, const std::string& output, RunResult& result);
-  std::string region_of(const Golden& golden, const std::string& path, uint64_t offset);
+  std::shared_ptr<const faults::StructureMap> map_of(const Golden& golden, const std::string& path);
+  void add_regions(const Golden& golden, uint64_t begin, uint64_t end, const std::string& path, RunResult& result);
 
   const Campaign& campaign_;
   const std::string results_, scratch_;
@@ -148,16 +157,29 @@ class CampaignRunner {
   std::map<std::string, std::shared_ptr<const faults::StructureMap>> maps_;
 };
 
+// campaign_changes.cpp
+std::string changes_header();
+/// A row for each stretch.
+std::string changes_lines(const RunResult& result);
+/// Gives results their changes from such a table.
+void add_changes(std::string_view text, std::vector<RunResult>& results);
+
 // campaign_report.cpp
+/// Quoted, if it must be.
+std::string csv_field(std::string_view text);
+std::vector<std::string> csv_fields(std::string_view line);
+/// 0 if it is none.
+uint64_t csv_number(const std::string& text);
 std::string csv_header();
 std::string csv_line(const RunResult& result);
 /// By fault, in the campaign's order.
 std::vector<std::pair<std::string, Counts>> outcomes_by_fault(const Campaign& campaign,
                                                               const std::vector<RunResult>& results);
-/// Where in a file runs hit: its bytes from the first to the last one hit, in `bins.size()` equal parts.
+/// Where in a file runs changed bytes: from its first byte to the last one changed, in `bins.size()` equal parts. A run
+/// counts in each part of which it changed a byte.
 struct FileMap {
   std::string path;
-  uint64_t end = 1;  ///< past the last byte hit
+  uint64_t end = 1;  ///< past the last byte changed
   uint64_t runs = 0;
   std::vector<Counts> bins;
 };

@@ -14,34 +14,6 @@ namespace {
 constexpr std::array<std::string_view, 18> kColumns = {
     "fault",     "run",  "model",  "seam",   "nth",           "outcome", "exit_status", "signal", "seconds",
     "operation", "path", "region", "offset", "bytes_changed", "length",  "detail",      "seed",   "end"};
-std::string quoted(std::string_view text) {
-  if (text.find_first_of(",\"\n\r") == std::string_view::npos) {
-    return std::string(text);
-  }
-  std::string out = "\"";
-  for (const char c : text) {
-    out += c == '"' ? std::string("\"\"") : std::string(1, c == '\n' || c == '\r' ? ' ' : c);
-  }
-  return out + "\"";
-}
-
-std::vector<std::string> fields_of(std::string_view line) {
-  std::vector<std::string> fields(1);
-  bool inside = false;
-  for (size_t i = 0; i < line.size(); ++i) {
-    const bool doubled = inside && line[i] == '"' && i + 1 < line.size() && line[i + 1] == '"';
-    if (doubled) {
-      fields.back().push_back(line[i++]);
-    } else if (line[i] == '"') {
-      inside = !inside;
-    } else if (line[i] == ',' && !inside) {
-      fields.emplace_back();
-    } else {
-      fields.back().push_back(line[i]);
-    }
-  }
-  return fields;
-}
 
 template <typename Number>
 Number number_in(const std::string& text) {
@@ -155,20 +127,29 @@ std::string maps(const std::vector<RunResult>& results) {
   for (const FileMap& map : file_maps(results, kBins, kMostMaps)) {
     out += sensitivity(map);
   }
-  return out.empty()
-             ? out
-             : "<h2>Where in the files</h2>\n<p>Each run counts at the first byte that its fault changed.</p>\n" + out;
+  return out.empty() ? out
+                     : "<h2>Where in the files</h2>\n<p>A run counts in each column of whose bytes its fault changed "
+                       "one.</p>\n" +
+                           out;
 }
 
 std::string regions(const std::vector<RunResult>& results) {
   std::map<std::string, std::map<std::string, Counts>> by_region;
   for (const RunResult& result : results) {
-    const bool counts = result.outcome != Outcome::none;
-    if (counts) {
-      ++by_region[result.fault][result.region][static_cast<size_t>(result.outcome)];
+    std::set<std::string> hit;
+    for (const Change& change : result.changes) {
+      hit.insert(change.region);
+    }
+    if (hit.empty()) {
+      hit.insert(result.region);
+    }
+    for (const std::string& region : hit) {
+      ++by_region[result.fault][region][static_cast<size_t>(result.outcome)];  // none is not shown
     }
   }
-  std::string out = "<h2>By what was hit</h2>\n<table>\n" + heading("fault, region");
+  std::string out =
+      "<h2>By what was hit</h2>\n<p>A run counts in each region in which its fault changed bytes.</p>\n<table>\n" +
+      heading("fault, region");
   for (const auto& [fault, places] : by_region) {
     for (const auto& [place, counts] : places) {
       out += table_row(fmt::format("{}: {}", fault, place.empty() ? "-" : place), counts);
@@ -197,6 +178,37 @@ std::string replays(const std::vector<RunResult>& results, const std::string& co
 }
 
 }  // namespace
+
+std::string csv_field(std::string_view text) {
+  if (text.find_first_of(",\"\n\r") == std::string_view::npos) {
+    return std::string(text);
+  }
+  std::string out = "\"";
+  for (const char c : text) {
+    out += c == '"' ? std::string("\"\"") : std::string(1, c == '\n' || c == '\r' ? ' ' : c);
+  }
+  return out + "\"";
+}
+
+std::vector<std::string> csv_fields(std::string_view line) {
+  std::vector<std::string> fields(1);
+  bool inside = false;
+  for (size_t i = 0; i < line.size(); ++i) {
+    const bool doubled = inside && line[i] == '"' && i + 1 < line.size() && line[i + 1] == '"';
+    if (doubled) {
+      fields.back().push_back(line[i++]);
+    } else if (line[i] == '"') {
+      inside = !inside;
+    } else if (line[i] == ',' && !inside) {
+      fields.emplace_back();
+    } else {
+      fields.back().push_back(line[i]);
+    }
+  }
+  return fields;
+}
+
+uint64_t csv_number(const std::string& text) { return number_in<uint64_t>(text); }
 
 std::string_view name_in_outcomes(Outcome outcome) { return kOutcomeNames[static_cast<size_t>(outcome)]; }
 
@@ -235,20 +247,43 @@ std::vector<std::pair<std::string, Counts>> outcomes_by_fault(const Campaign& ca
 
 std::vector<FileMap> file_maps(const std::vector<RunResult>& results, size_t bins, size_t most) {
   std::map<std::string, FileMap> by_path;
-  const auto is_hit = [](const RunResult& run) { return run.outcome != Outcome::none && run.seam == "app"; };
+  using Stretches = std::map<std::string, std::vector<Change>>;
+  const auto stretches_of = [](const RunResult& run) {
+    Stretches stretches;
+    if (run.outcome == Outcome::none || run.seam != "app") {
+      return stretches;
+    }
+    for (const Change& change : run.changes) {
+      stretches[change.path].push_back(change);
+    }
+    if (run.changes.empty()) {
+      stretches[run.path].push_back({run.path, run.region, run.offset, std::max<uint64_t>(run.length, 1)});
+    }
+    return stretches;
+  };
   for (const RunResult& run : results) {
-    if (is_hit(run)) {
-      FileMap& map = by_path.try_emplace(run.path, FileMap{run.path, 1, 0, std::vector<Counts>(bins)}).first->second;
-      map.end = std::max(map.end, run.offset + 1);
+    for (const auto& [path, stretches] : stretches_of(run)) {
+      FileMap& map = by_path.try_emplace(path, FileMap{path, 1, 0, std::vector<Counts>(bins)}).first->second;
       ++map.runs;
+      for (const Change& one : stretches) {
+        map.end = std::max(map.end, one.offset + one.length);
+      }
     }
   }
   for (const RunResult& run : results) {
-    if (is_hit(run)) {
-      FileMap& map = by_path.at(run.path);
-      const double share = static_cast<double>(run.offset) / static_cast<double>(map.end);
-      const auto bin = std::min(static_cast<size_t>(share * static_cast<double>(bins)), bins - 1);
-      ++map.bins[bin][static_cast<size_t>(run.outcome)];
+    for (const auto& [path, stretches] : stretches_of(run)) {
+      FileMap& map = by_path.at(path);
+      const double scale = static_cast<double>(bins) / static_cast<double>(map.end);
+      std::vector<bool> hit(bins);
+      for (const Change& one : stretches) {
+        const auto first = std::min(static_cast<size_t>(static_cast<double>(one.offset) * scale), bins - 1);
+        const auto past = static_cast<size_t>(std::ceil(static_cast<double>(one.offset + one.length) * scale));
+        std::fill(hit.begin() + static_cast<std::ptrdiff_t>(first),
+                  hit.begin() + static_cast<std::ptrdiff_t>(std::clamp(past, first + 1, bins)), true);
+      }
+      for (size_t bin = 0; bin < bins; ++bin) {
+        map.bins[bin][static_cast<size_t>(run.outcome)] += hit[bin] ? 1 : 0;
+      }
     }
   }
   std::vector<FileMap> maps;
@@ -269,17 +304,17 @@ std::string csv_header() {
 }
 
 std::string csv_line(const RunResult& result) {
-  return fmt::format("{},{},{},{},{},{},{},{},{:.3f},{},{},{},{},{},{},{},{},.\n", quoted(result.fault), result.run,
+  return fmt::format("{},{},{},{},{},{},{},{},{:.3f},{},{},{},{},{},{},{},{},.\n", csv_field(result.fault), result.run,
                      result.model, result.seam, result.nth, name_in_outcomes(result.outcome), result.status,
-                     result.signal, result.seconds, result.operation, quoted(result.path), quoted(result.region),
-                     result.offset, result.bytes_changed, result.length, quoted(result.detail), result.seed);
+                     result.signal, result.seconds, result.operation, csv_field(result.path), csv_field(result.region),
+                     result.offset, result.bytes_changed, result.length, csv_field(result.detail), result.seed);
 }
 
 std::vector<RunResult> parse_csv(std::string_view text) {
   std::vector<RunResult> results;
   while (!text.empty()) {
     const size_t end = text.find('\n');
-    const std::vector<std::string> fields = fields_of(text.substr(0, end));
+    const std::vector<std::string> fields = csv_fields(text.substr(0, end));
     text.remove_prefix(std::min(end, text.size() - 1) + 1);
     const auto outcome =
         fields.size() == kColumns.size() ? std::ranges::find(kOutcomeNames, fields[5]) : kOutcomeNames.end();

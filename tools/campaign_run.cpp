@@ -3,12 +3,8 @@
 #include <sys/xattr.h>
 
 #include <fstream>
-#include <mutex>
-#include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "tools/campaign_work.h"
-#include "tools/comparison.h"
 
 namespace varve::tools {
 namespace {
@@ -82,56 +78,6 @@ Status CampaignRunner::analyse(Work& work) {
   std::ofstream(work.folder + "/analysis", std::ios::app)
       << fmt::format("(exit status {}, signal {})\n", after.status, after.signal);
   return {};
-}
-
-std::string CampaignRunner::region_of(const Golden& golden, const std::string& path, uint64_t offset) {
-  std::shared_ptr<const faults::StructureMap> map;
-  {
-    const std::lock_guard lock(mutex_);
-    auto& known = maps_[path];
-    if (!known) {
-      const auto file = PlainFile::open(golden.folder + "/files/" + path);
-      if (file.ok()) {
-        known = faults::StructureMap::of(path.substr(path.rfind('/') + 1), **file, recognisers_);
-      } else {
-        known = std::make_shared<faults::StructureMap>();  // a file that the program removed
-      }
-    }
-    map = known;
-  }
-  const faults::Segment* segment = map->at(offset);
-  if (segment == nullptr) {
-    return "temporary file";
-  }
-  return segment->name.empty() ? segment->structure : fmt::format("{} of {}", segment->structure, segment->name);
-}
-
-/// From the journal's first injection.
-void CampaignRunner::note_injection(const Golden& golden, const Work& work, RunResult& result) {
-  std::istringstream lines(work.journal);
-  for (std::string line; std::getline(lines, line);) {
-    const auto entry = nlohmann::json::parse(line, nullptr, false);
-    if (!entry.is_object() || !entry.contains("effect")) {
-      continue;
-    }
-    const auto& effect = entry["effect"];
-    result.operation = entry.value("op", "");
-    result.path = entry.value("path", "");
-    result.offset = entry.value("offset", uint64_t{0});
-    result.length = entry.value("length", uint64_t{0});
-    for (const auto& edit : effect.value("edits", nlohmann::json::array())) {
-      const auto length = edit.value("length", uint64_t{0});
-      if (result.bytes_changed == 0) {
-        result.offset = edit.value("offset", uint64_t{0});
-        result.length = length;
-      }
-      result.bytes_changed += length;
-    }
-    result.region = result.seam == "app" ? region_of(golden, result.path, result.offset)
-                                         : std::string(name_of(faults::file_kind(result.path)));
-    result.outcome = Outcome::benign;
-    return;
-  }
 }
 
 Result<RunResult> CampaignRunner::run(const Golden& golden, const CampaignFault& fault, uint64_t run,

@@ -10,6 +10,9 @@ import pty
 import re
 import subprocess
 
+import h5py
+import numpy
+
 from faulty import mounted  # isort: skip: it finds the rest
 from mounted import check, equal, run
 from png import picture
@@ -91,7 +94,15 @@ def check_plots(results):
     with open(results / "sensitivity.csv") as file:
         bins = list(csv.DictReader(file))
     hits = sum(int(row[name]) for row in bins for name in ("benign", "detected", "silent", "crash", "hang"))
-    equal(hits, sum(row["seam"] == "app" and row["outcome"] != "none" for row in rows(results).values()), "runs in the maps")
+    runs = sum(row["seam"] == "app" and row["outcome"] != "none" for row in rows(results).values())
+    check(hits > runs, "each run is in the maps, some in several parts")
+    width = 13_893 / 128  # of what seq printed
+    wrong = [row for row in csv.DictReader(open(results / "changes.csv")) if row["fault"] == "wrong"]
+    stretches = {row["run"]: (int(row["offset"]), int(row["offset"]) + int(row["length"])) for row in wrong}
+    equal({end - begin for begin, end in stretches.values()}, {2000}, "each changed so many bytes")
+    silent = [int(row["silent"]) for row in bins if row["path"] == "data.txt"]
+    if max(end for _, end in stretches.values()) == 13_893:
+        equal(silent, [sum(begin < (i + 1) * width and end > i * width for begin, end in stretches.values()) for i in range(128)], "as often as bytes there were changed")
     check(len({pixel for line in picture(results / "sensitivity.png") for pixel in line}) > 4, "not blank")
 
 
@@ -206,6 +217,42 @@ kind = "table"
 operation = "write"
 model = "count"
 """
+
+
+BORDER = """
+command = ["/usr/bin/python3", "-c", "import h5py, numpy; f = h5py.File('x.h5', 'w'); f['a'] = numpy.ones(5000); f['b'] = numpy.ones(5000)"]
+runs = 2
+[[fault]]
+name = "zeros"
+model = "zero_block"
+path = "x.h5"
+operation = "close"
+size = 1073741824
+offset = [%d, %d]
+"""
+
+
+def scenario_border(m):
+    """A block that lies over the border of two datasets counts in both, and in all parts of the file that it covers."""
+    with h5py.File(m.plain / "x.h5", "w") as file:
+        file["a"], file["b"] = numpy.ones(5000), numpy.ones(5000)
+        places = {name: file[name].id.get_offset() for name in "ab"}
+    begin, end = places["b"] - 2048, places["b"] + 2048
+    path, results = m.plain / "c.toml", m.plain / "c.results"
+    path.write_text(BORDER % (begin, end))
+    run(mounted.BINARY, "faults", "campaign", path)
+    with open(results / "changes.csv") as file:
+        changes = [row for row in csv.DictReader(file) if row["run"] == "1"]
+    equal([(row["region"], int(row["offset"])) for row in changes if row["region"].endswith("/b")], [("raw_data of /b", places["b"])], "in the second")
+    check("raw_data of /a" in {row["region"] for row in changes}, f"in the first: {changes}")
+    equal(sum(int(row["length"]) for row in changes), 4096, "all its bytes")
+    report = (results / "report.html").read_text()
+    check("zeros: raw_data of /a" in report and "zeros: raw_data of /b" in report, "the table of regions has both")
+    with open(results / "sensitivity.csv") as file:
+        hit = [row for row in csv.DictReader(file) if row["silent"] == "2"]
+    check(abs(int(hit[0]["first"]) - begin) <= end / 128 and int(hit[-1]["end"]) == end and len(hit) >= 4096 * 128 / end, f"the map: {hit}")
+    run(mounted.BINARY, "faults", "campaign", path, "--runs", "2")
+    equal((results / "report.html").read_text().count("raw_data of /b"), report.count("raw_data of /b"), "known when the campaign goes on")
 
 
 ONE = """
