@@ -1,21 +1,11 @@
 // Decoding tiles of an array on a device; on the host. See host_jobs.h on Device.
 #pragma once
 
-#include <functional>
-
 #include "codec/cuda/decode_kernels.h"
+#include "codec/cuda/device_codec.h"
 #include "codec/cuda/host_jobs.h"
 
 namespace varve::codec::cuda {
-
-/// The record of an id; nothing: there is none.
-using FindRecord = std::function<std::optional<std::span<const std::byte>>(const RecordId&)>;
-
-/// What was done where.
-struct DecodeCounts {
-  uint64_t device_bricks = 0;
-  uint64_t cpu_bricks = 0;  ///< whose records, or their tile's, are damaged: the CPU says how
-};
 
 /// Records in the form that kernels read.
 template <typename W>
@@ -76,12 +66,10 @@ class RecordList {
   std::vector<uint16_t> words_;
 };
 
-/// Decodes tiles of one array. W: the type of its elements.
+/// Decodes tiles of one array: see DeviceCodec. Throws DeviceError. W: the type of its elements.
 template <typename W, typename Device>
 class TileDecoder {
  public:
-  /// `into`: the box that `out` has the elements of; the tiles lie in it. Points of levels below `finest` are
-  /// interpolated.
   TileDecoder(Device& device, const Settings& settings, const FindRecord& find, uint8_t finest, const Box& into,
               std::byte* out)
       : device_(device),
@@ -248,16 +236,5 @@ class TileDecoder {
   size_t brick_points_ = 0;
   size_t largest_class_ = kGroup;
 };
-
-/// Decodes the tiles of an array that kernels work on (see why_unsupported) into `out`, the elements of `into`, aligned
-/// as they are. What is damaged gives the CPU's error. Throws DeviceError.
-template <typename Device>
-Status decode_on(Device& device, const Settings& settings, const std::vector<uint64_t>& tiles, const FindRecord& find,
-                 uint8_t finest, const Box& into, std::byte* out, DecodeCounts& counts) {
-  if (settings.dtype == DType::f32) {
-    return TileDecoder<float, Device>(device, settings, find, finest, into, out).decode(tiles, counts);
-  }
-  return TileDecoder<double, Device>(device, settings, find, finest, into, out).decode(tiles, counts);
-}
 
 }  // namespace varve::codec::cuda

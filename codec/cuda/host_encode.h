@@ -1,16 +1,11 @@
 // Encoding tiles of an array on a device, by settings that the CPU planned; on the host. See host_jobs.h on Device.
 #pragma once
 
+#include "codec/cuda/device_codec.h"
 #include "codec/cuda/encode_kernels.h"
 #include "codec/cuda/host_jobs.h"
 
 namespace varve::codec::cuda {
-
-/// What was done where.
-struct EncodeCounts {
-  uint64_t device_tiles = 0;
-  uint64_t cpu_tiles = 0;  ///< whether some record is larger than its elements depends on what its lists are packed to
-};
 
 /// Memory for records while they are encoded and when they are done.
 template <typename W, typename Device>
@@ -107,15 +102,13 @@ class DeviceRecords {
   std::vector<uint16_t> held_words_;
 };
 
-/// Encodes tiles of one array. W: the type of its elements.
+/// Encodes tiles of one array: see DeviceCodec. Throws DeviceError. W: the type of its elements.
 template <typename W, typename Device>
 class DeviceTileEncoder {
  public:
-  /// `data`: the elements of `from`, in which the tiles lie.
   DeviceTileEncoder(Device& device, const Settings& settings, const Box& from, const std::byte* data)
       : device_(device), settings_(settings), from_(from), data_(data), places_(settings, from) {}
 
-  /// The records of each tile, as codec::encode_tile() gives them.
   Result<std::vector<std::vector<Record>>> encode(const std::vector<uint64_t>& tiles, EncodeCounts& counts) {
     for (const uint64_t tile : tiles) {
       add_tile(tile);
@@ -270,17 +263,5 @@ class DeviceTileEncoder {
   size_t all_points_ = 0;
   uint32_t records_ = 0;
 };
-
-/// Encodes tiles of an array that kernels work on (see why_unsupported) from the elements of `from`, in which they lie:
-/// of each the records that codec::encode_tile() gives, byte for byte. Throws DeviceError.
-template <typename Device>
-Result<std::vector<std::vector<Record>>> encode_on(Device& device, const Settings& settings,
-                                                   const std::vector<uint64_t>& tiles, const Box& from,
-                                                   const std::byte* data, EncodeCounts& counts) {
-  if (settings.dtype == DType::f32) {
-    return DeviceTileEncoder<float, Device>(device, settings, from, data).encode(tiles, counts);
-  }
-  return DeviceTileEncoder<double, Device>(device, settings, from, data).encode(tiles, counts);
-}
 
 }  // namespace varve::codec::cuda

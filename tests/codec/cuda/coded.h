@@ -1,4 +1,4 @@
-// Arrays that kernels work on, as the CPU encodes them. After emulated.h.
+// Arrays that kernels work on, as the CPU encodes them.
 #pragma once
 
 #include <set>
@@ -8,12 +8,31 @@
 #include "codec/settings.h"
 #include "tests/codec/arrays.h"
 
+#include "tests/codec/cuda/device.h"
+
 namespace varve::codec::testing {
+
+/// Tests that are skipped where there is no device.
+class OnDevice : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (make_device() == nullptr) {
+      GTEST_SKIP() << "there is no device";
+    }
+  }
+};
 
 struct Coded {
   ArrayCodec codec;
   Settings settings;
 };
+
+/// So many arrays are drawn; under a sanitizer, where each takes ten times as long, fewer.
+#ifdef __SANITIZE_ADDRESS__
+inline constexpr int kRounds = 150;
+#else
+inline constexpr int kRounds = 400;
+#endif
 
 /// As plan() has it.
 inline Coded plan(const Array& array) {
@@ -72,12 +91,12 @@ inline void add_missing_value(Array& array, size_t step) {
 
 /// An array of any contents and its codec; about a third are none that kernels work on.
 inline std::pair<Array, Coded> random_coded(std::mt19937_64& random, uint64_t limit) {
-  const std::vector<Bound> bounds = {{BoundMode::absolute, 1e-5}, {BoundMode::absolute, 0.25},
-                                     {BoundMode::relative, 1e-2}, {BoundMode::relative, 1e-4},
-                                     {BoundMode::relative, 1e-6}, {BoundMode::psnr, 60}};
+  constexpr std::array kBounds = {Bound{BoundMode::absolute, 1e-5}, Bound{BoundMode::absolute, 0.25},
+                                  Bound{BoundMode::relative, 1e-2}, Bound{BoundMode::relative, 1e-4},
+                                  Bound{BoundMode::relative, 1e-6}, Bound{BoundMode::psnr, 60}};
   const Content content = kContents.at(random() % kContents.size());
   const DType type = random() % 2 == 0 ? DType::f32 : DType::f64;
-  Array array = make_array(type, random_shape(random, limit), content, bounds.at(random() % bounds.size()), random());
+  Array array = make_array(type, random_shape(random, limit), content, kBounds.at(random() % kBounds.size()), random());
   if (content == Content::fills || content == Content::mask) {
     add_missing_value(array, 7 + random() % 90);
   }

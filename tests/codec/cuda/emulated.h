@@ -14,14 +14,16 @@ class EmulatedDevice {
   class Buffer {
    public:
     Buffer(size_t count, const char* name) : memory_(new T[count]), count_(count), name_(name) {
-      std::memset(static_cast<void*>(memory_.get()), 0xcd, count * sizeof(T));
+      if (count > 0) {
+        std::memset(static_cast<void*>(memory_.get()), 0xcd, count * sizeof(T));
+      }
     }
     cuda::Global<T> get() const { return {memory_.get(), static_cast<int64_t>(count_), name_}; }
     void download(T* to, size_t count) const {
       if (count > count_) {
         throw simt::Error("more is asked for than there is");
       }
-      std::memcpy(static_cast<void*>(to), memory_.get(), count * sizeof(T));
+      std::copy_n(memory_.get(), count, to);
     }
 
    private:
@@ -39,13 +41,14 @@ class EmulatedDevice {
   template <typename T>
   Buffer<T> upload(const std::vector<T>& from, const char* name) {
     Buffer<T> out(from.size(), name);
-    std::memcpy(static_cast<void*>(out.get().begin()), from.data(), from.size() * sizeof(T));
+    std::copy(from.begin(), from.end(), out.get().begin());
     return out;
   }
   template <typename Job>
   void launch(void (*kernel)(Job), unsigned blocks, const Job& job) {
     simt::launch(blocks, cuda::kThreads, schedule_, [&] { kernel(job); });
   }
+  std::string name() const { return "threads as fibers"; }
   /// Few, so that each works on several pieces.
   unsigned blocks(size_t work) const { return static_cast<unsigned>(std::min<size_t>(work, 3)); }
 

@@ -1,20 +1,24 @@
 // Kernels encode to the CPU's records.
-#include "tests/codec/cuda/emulated.h"
+#include <cstdlib>
+#include <numeric>
 
-#include "codec/cuda/host_encode.h"
 #include "tests/codec/cuda/coded.h"
+#include "tests/codec/cuda/device.h"
+#include "tests/codec/fields.h"
 
 namespace varve::codec::testing {
 namespace {
 
+class CudaEncode : public OnDevice {};
+
 /// Encodes on both sides.
-void compare(const Array& array, const Coded& coded, const simt::Schedule& schedule, cuda::EncodeCounts& counts,
+void compare(const Array& array, const Coded& coded, unsigned order, cuda::EncodeCounts& counts,
              std::set<std::string>* kinds = nullptr) {
-  EmulatedDevice device(schedule);
+  const auto device = make_device(order);
   std::vector<uint64_t> tiles(coded.codec.tile_count());
   std::iota(tiles.begin(), tiles.end(), uint64_t{0});
   const Box whole{Extents(array.spec.shape.size(), 0), array.spec.shape};
-  const auto seen = cuda::encode_on(device, coded.settings, tiles, whole, array.data.data(), counts);
+  const auto seen = device->encode(coded.settings, tiles, whole, array.data.data(), counts);
   ASSERT_TRUE(seen.ok());
   const auto expected = encode_all(coded.codec, array);
   ASSERT_TRUE(expected.ok());
@@ -39,25 +43,23 @@ void compare(const Array& array, const Coded& coded, const simt::Schedule& sched
   }
 }
 
-TEST(CudaEncode, RandomArraysGiveTheSameRecords) {
-  const std::vector<simt::Schedule> orders = {
-      {simt::Order::forward}, {simt::Order::backward}, {simt::Order::shuffled, 11}};
+TEST_F(CudaEncode, RandomArraysGiveTheSameRecords) {
   std::mt19937_64 random(47);
   std::set<std::string> kinds;
   cuda::EncodeCounts counts;
   int compared = 0;
-  for (int round = 0; round < 700 && !HasFailure(); ++round) {
+  for (int round = 0; round < kRounds && !HasFailure(); ++round) {
     const auto [array, coded] = random_coded(random, round % 20 == 0 ? 150000 : 12000);
     if (cuda::why_unsupported(coded.settings) != cuda::Unsupported::no) {
       continue;
     }
     SCOPED_TRACE(fmt::format("round {}: {}", round, describe(array, coded)));
-    compare(array, coded, orders.at(random() % orders.size()), counts, &kinds);
+    compare(array, coded, static_cast<unsigned>(random() % 1000), counts, &kinds);
     ++compared;
   }
   std::printf("%d arrays compared, %lu tiles by kernels, %lu by the CPU, with %s\n", compared, counts.device_tiles,
               counts.cpu_tiles, fmt::format("{}", fmt::join(kinds, "; ")).c_str());
-  EXPECT_GE(compared, 350);
+  EXPECT_GE(compared, kRounds / 2);
   EXPECT_GT(counts.device_tiles, counts.cpu_tiles * 3);
   for (const char* kind : {"interpolation 0",
                            "interpolation 1",
@@ -87,7 +89,7 @@ TEST(CudaEncode, RandomArraysGiveTheSameRecords) {
 }
 
 // Infinities are exact elements, whose lists Zstandard packs to little: a device cannot know to how little.
-TEST(CudaEncode, WhatDependsOnPackingIsTheCpus) {
+TEST_F(CudaEncode, WhatDependsOnPackingIsTheCpus) {
   std::mt19937_64 random(53);
   uint64_t by_kernels = 0;
   for (int round = 0; round < 10; ++round) {
@@ -100,14 +102,40 @@ TEST(CudaEncode, WhatDependsOnPackingIsTheCpus) {
     }
     SCOPED_TRACE(describe(array, coded));
     cuda::EncodeCounts counts;
-    compare(array, coded, {}, counts);
+    compare(array, coded, 0, counts);
     EXPECT_GT(counts.cpu_tiles, 0U);
     by_kernels += counts.device_tiles;
   }
   EXPECT_GT(by_kernels, 0U);
 }
 
-TEST(CudaEncode, LargerShapes) {
+TEST_F(CudaEncode, RealFields) {
+  const char* root = std::getenv("VARVE_TEST_DATA");
+  if (root == nullptr) {
+    GTEST_SKIP() << "VARVE_TEST_DATA names no test data";
+  }
+  int compared = 0;
+  for_each_field(
+      root,
+      [&](const std::string& name, Array& array) {
+        for (const double bound : {1e-2, 1e-4}) {
+          array.spec.bound = {BoundMode::relative, bound};
+          const Coded coded = plan(array);
+          if (cuda::why_unsupported(coded.settings) != cuda::Unsupported::no) {
+            continue;
+          }
+          SCOPED_TRACE(name + " " + describe(array, coded));
+          cuda::EncodeCounts counts;
+          compare(array, coded, 0, counts);
+          ++compared;
+        }
+      },
+      600000);
+  std::printf("%d fields compared\n", compared);
+  EXPECT_GE(compared, 20);
+}
+
+TEST_F(CudaEncode, LargerShapes) {
   for (const Extents& shape : std::vector<Extents>{{70, 130, 67}, {300, 2100}, {600000}, {3, 40, 70, 9}, {20000, 3}}) {
     for (const Content content : {Content::waves, Content::mask}) {
       const Array array = make_array(DType::f32, shape, content, {BoundMode::relative, 1e-4}, 5);
@@ -115,7 +143,7 @@ TEST(CudaEncode, LargerShapes) {
       ASSERT_EQ(cuda::why_unsupported(coded.settings), cuda::Unsupported::no);
       SCOPED_TRACE(describe(array, coded));
       cuda::EncodeCounts counts;
-      compare(array, coded, {}, counts);
+      compare(array, coded, 0, counts);
       EXPECT_EQ(counts.cpu_tiles, 0U);
     }
   }
