@@ -40,6 +40,9 @@ std::optional<Golden> earlier_golden(const Campaign& campaign, const std::string
   Golden golden;
   golden.folder = results + "/golden";
   golden.seconds = known.value("seconds", 0.0);
+  constexpr double kUnknown = 60;  // an older table does not tell
+  golden.analysis_seconds = known.value("analysis_seconds", kUnknown);
+  golden.compare_seconds = known.value("compare_seconds", kUnknown);
   golden.matches = known.value("matches", std::map<std::string, uint64_t>());
   return golden;
 }
@@ -60,8 +63,11 @@ Result<Golden> find_golden(const Campaign& campaign, const std::string& path, co
     return Error{made.error().code, fmt::format("{}: {}", path, made.error().text)};
   }
   Golden golden = *std::move(made);
-  const nlohmann::ordered_json facts = {
-      {"seconds", golden.seconds}, {"matches", golden.matches}, {"text", campaign.text}};
+  const nlohmann::ordered_json facts = {{"seconds", golden.seconds},
+                                        {"analysis_seconds", golden.analysis_seconds},
+                                        {"compare_seconds", golden.compare_seconds},
+                                        {"matches", golden.matches},
+                                        {"text", campaign.text}};
   VARVE_TRY(write_result(results + "/campaign.json", facts.dump(2) + "\n"));
   return golden;
 }

@@ -67,6 +67,8 @@ struct Campaign {
   /// The schedule of a run: the fault strikes at the nth matching operation.
   std::string schedule(const CampaignFault& fault, uint64_t nth, uint64_t run) const;
   uint64_t seed_of(const CampaignFault& fault, uint64_t run) const;
+  /// Of what looks at a run's results, and took so many seconds in the golden run.
+  std::chrono::milliseconds limit_after(double seconds) const;
   const OutputRule* rule_for(const std::string& output) const;
 };
 
@@ -119,7 +121,8 @@ uint64_t counted(const Counts& counts);
 struct Golden {
   std::string folder;  ///< its files, "stdout" and "analysis" beside them
   double seconds = 0;
-  std::map<std::string, uint64_t> matches;  ///< operations that each fault could strike, by fault
+  double analysis_seconds = 0, compare_seconds = 0;  ///< that the analysis took, and the slowest comparator
+  std::map<std::string, uint64_t> matches;           ///< operations that each fault could strike, by fault
 };
 
 /// Runs on mounts below `scratch`. Thread-safe.
@@ -137,11 +140,11 @@ class CampaignRunner {
   Status prepare(Work& work);
   Result<std::optional<uint64_t>> count_matches(Work& work, const CampaignFault& fault) const;
   Result<uint64_t> profile(Work& work, const CampaignFault& fault);
-  Status check_outputs(const Golden& golden, const Work& work) const;
-  Status check_compare(const Golden& golden, const Work& work, const std::string& output) const;
+  Status check_outputs(Golden& golden, const Work& work) const;
+  Status check_compare(Golden& golden, const Work& work, const std::string& output) const;
   static Error nothing_matches(const Work& work, const CampaignFault& fault);
-  Status analyse(Work& work);
-  Status execute(Work& work, const std::string& schedule, std::chrono::milliseconds limit,
+  Status analyse(Work& work, std::chrono::milliseconds limit, double* seconds = nullptr) const;
+  Status execute(const Golden& golden, Work& work, const std::string& schedule, std::chrono::milliseconds limit,
                  const std::atomic<bool>* stop);
   void note_injection(const Golden& golden, const Work& work, RunResult& result);
   Outcome judge(const Golden& golden, Work& work, RunResult& result);

@@ -94,7 +94,7 @@ Result<Golden> CampaignRunner::golden() {
       continue;
     }
     golden.seconds = work.ending->seconds;
-    VARVE_TRY(analyse(work));
+    VARVE_TRY(analyse(work, 1h, &golden.analysis_seconds));
     const std::string analysed = text_of(work.folder + "/analysis");
     if (!campaign_.analysis.empty() && !analysed.ends_with(kGoodEnd)) {
       return Error{EINVAL, fmt::format("without any fault the analysis fails: {}{}", analysed,

@@ -16,7 +16,7 @@ namespace {
 namespace files = std::filesystem;
 using namespace std::chrono_literals;
 
-enum class Same : uint8_t { yes, no, unreadable };
+enum class Same : uint8_t { yes, no, unreadable, late };
 
 Same same_bytes(const std::string& golden, const std::string& found) {
   const auto left = PlainFile::open(golden);
@@ -42,27 +42,36 @@ Same same_bytes(const std::string& golden, const std::string& found) {
 /// By the rule's program. `folder`: where it runs; what it prints goes into "compare" there.
 /// An error: it cannot be started.
 Result<Same> compare(const OutputRule& rule, const std::string& golden, const std::string& found,
-                     const std::string& folder) {
+                     const std::string& folder, std::chrono::milliseconds limit, double* seconds = nullptr) {
   Program program{rule.compare, folder, folder + "/compare", folder + "/compare"};
   for (std::string& word : program.words) {
     word = word == "{golden}" ? golden : word == "{found}" ? found : word;
   }
-  VARVE_ASSIGN(const Ending ended, tools::run(program, 10min));
-  const bool clear = !ended.timed_out && ended.signal == 0 && ended.status < 2;
+  VARVE_ASSIGN(const Ending ended, tools::run(program, limit));
+  if (seconds != nullptr) {
+    *seconds = std::max(*seconds, ended.seconds);
+  }
+  if (ended.timed_out) {
+    return Same::late;
+  }
+  const bool clear = ended.signal == 0 && ended.status < 2;
   return !clear ? Same::unreadable : ended.status == 0 ? Same::yes : Same::no;
 }
 
 }  // namespace
 
 /// A program that finds the golden run unlike itself would call every run silent or detected. EINVAL.
-Status CampaignRunner::check_compare(const Golden& golden, const Work& work, const std::string& output) const {
+Status CampaignRunner::check_compare(Golden& golden, const Work& work, const std::string& output) const {
   const OutputRule* rule = campaign_.rule_for(output);
   if (rule == nullptr || rule->ignore || rule->compare.empty()) {
     return {};
   }
   const bool printed = output == "stdout" || output == "analysis";
   const std::string path = golden.folder + (printed ? "/" : "/files/") + output;
-  const auto same = compare(*rule, path, path, work.folder);
+  if (kind_of(path) != Kind::content) {
+    return {};
+  }
+  const auto same = compare(*rule, path, path, work.folder, 1h, &golden.compare_seconds);
   if (same.ok() && *same == Same::yes) {
     return {};
   }
@@ -70,14 +79,15 @@ Status CampaignRunner::check_compare(const Golden& golden, const Work& work, con
                fmt::format("[[output]] \"{}\": 'compare' does not find {} of the golden run equal to itself: {}. "
                            "It must end with 0 for outputs that are the same, with 1 for others",
                            rule->path, output,
-                           same.ok() ? fmt::format("its exit status is {}; it printed: {}",
-                                                   *same == Same::no ? "1" : "neither 0 nor 1",
-                                                   last_line(text_of(work.folder + "/compare")))
-                                     : same.error().text)};
+                           same.ok() && *same == Same::late ? "it did not end within an hour"
+                           : same.ok()                      ? fmt::format("its exit status is {}; it printed: {}",
+                                                     *same == Same::no ? "1" : "neither 0 nor 1",
+                                                                          last_line(text_of(work.folder + "/compare")))
+                                                            : same.error().text)};
 }
 
 /// There is something to compare, and each [[output]] is a part of it: else all runs would be benign. EINVAL.
-Status CampaignRunner::check_outputs(const Golden& golden, const Work& work) const {
+Status CampaignRunner::check_outputs(Golden& golden, const Work& work) const {
   VARVE_ASSIGN(std::vector<std::string> outputs, files_in(golden.folder + "/files"));
   const std::string left = outputs.empty() ? "no file" : fmt::format("{}", fmt::join(outputs, ", "));
   if (outputs.empty() && campaign_.outputs.empty()) {
@@ -111,24 +121,36 @@ std::optional<Outcome> CampaignRunner::judge_output(const Golden& golden, Work& 
   }
   const std::string wanted = golden.folder + (printed ? "/" : "/files/") + output;
   const std::string found = (printed ? work.folder : work.root) + "/" + output;
-  std::error_code ignored;
-  if (printed && !files::exists(wanted, ignored)) {
+  const Kind wanted_kind = kind_of(wanted);
+  const Kind kind = kind_of(found);
+  if (printed && wanted_kind == Kind::missing) {
     return std::nullopt;  // there is no analysis
   }
-  std::error_code problem;  // none where there is no such file
-  if (!files::exists(found, problem)) {
-    result.detail = output + (problem ? " cannot be read" : " is missing");
+  if (kind == Kind::missing || kind == Kind::unreadable || (kind != wanted_kind && wanted_kind == Kind::content)) {
+    result.detail = output + (kind == Kind::missing      ? " is missing"
+                              : kind == Kind::unreadable ? " cannot be read"
+                              : kind == Kind::link       ? " is a link that leads to no file"
+                                                         : " is no regular file");
     return Outcome::detected;
+  }
+  if (wanted_kind != Kind::content) {
+    const bool same = kind == wanted_kind &&
+                      (kind == Kind::link ? link_text(found, work.root) == link_text(wanted, golden.folder + "/files")
+                                          : files::status(found).type() == files::status(wanted).type());
+    result.detail = same ? "" : output + " differs";
+    return same ? std::nullopt : std::optional(Outcome::silent);
   }
   Same same = same_bytes(wanted, found);
   if (same == Same::no && rule != nullptr && !rule->compare.empty()) {
-    const auto judged = compare(*rule, wanted, found, work.folder);
+    const auto judged = compare(*rule, wanted, found, work.folder, campaign_.limit_after(golden.compare_seconds));
     same = judged.ok() ? *judged : Same::unreadable;
   }
   if (same == Same::yes) {
     return std::nullopt;
   }
-  result.detail = output + (same == Same::no ? " differs" : " cannot be read");
+  result.detail = output + (same == Same::no     ? " differs"
+                            : same == Same::late ? " could not be compared within the time limit"
+                                                 : " cannot be read");
   return same == Same::no ? Outcome::silent : Outcome::detected;
 }
 

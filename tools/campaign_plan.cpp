@@ -216,6 +216,10 @@ std::string Campaign::schedule(const CampaignFault& fault, uint64_t nth, uint64_
                      fault.seam == "device" ? kUncached : "");
 }
 
+std::chrono::milliseconds Campaign::limit_after(double seconds) const {
+  return std::chrono::milliseconds(static_cast<int64_t>(1e3 * std::max(time_limit, 10 * seconds + 5)));
+}
+
 const OutputRule* Campaign::rule_for(const std::string& output) const {
   const auto rule =
       std::ranges::find_if(outputs, [&](const OutputRule& one) { return fs::glob_match(one.path, output); });

@@ -35,8 +35,8 @@ Status CampaignRunner::prepare(Work& work) {
 }
 
 /// Arms, runs the program, disarms, runs the analysis.
-Status CampaignRunner::execute(Work& work, const std::string& schedule, std::chrono::milliseconds limit,
-                               const std::atomic<bool>* stop) {
+Status CampaignRunner::execute(const Golden& golden, Work& work, const std::string& schedule,
+                               std::chrono::milliseconds limit, const std::atomic<bool>* stop) {
   VARVE_TRY(work.tell("arm", schedule));
   const Program program{campaign_.command, work.root, work.folder + "/stdout", work.folder + "/stderr"};
   VARVE_ASSIGN(Child child, Child::start(program));
@@ -66,15 +66,18 @@ Status CampaignRunner::execute(Work& work, const std::string& schedule, std::chr
       VARVE_TRY(work.mount_again());
     }
   }
-  return work.ending->timed_out ? Status() : analyse(work);
+  return work.ending->timed_out ? Status() : analyse(work, campaign_.limit_after(golden.analysis_seconds));
 }
 
-Status CampaignRunner::analyse(Work& work) {
+Status CampaignRunner::analyse(Work& work, std::chrono::milliseconds limit, double* seconds) const {
   if (campaign_.analysis.empty()) {
     return {};
   }
   const Program analysis{campaign_.analysis, work.root, work.folder + "/analysis", work.folder + "/analysis.errors"};
-  VARVE_ASSIGN(const Ending after, run_word("analysis", analysis, std::chrono::milliseconds(1h)));
+  VARVE_ASSIGN(const Ending after, run_word("analysis", analysis, limit));
+  if (seconds != nullptr) {
+    *seconds = after.seconds;
+  }
   std::ofstream(work.folder + "/analysis", std::ios::app)
       << fmt::format("(exit status {}, signal {})\n", after.status, after.signal);
   return {};
@@ -90,7 +93,7 @@ Result<RunResult> CampaignRunner::run(const Golden& golden, const CampaignFault&
   work.keep = keep_;
   VARVE_TRY(prepare(work));
   const double seconds = campaign_.time_limit > 0 ? campaign_.time_limit : 10 * golden.seconds + 5;
-  const Status done = execute(work, campaign_.schedule(fault, result.nth, run),
+  const Status done = execute(golden, work, campaign_.schedule(fault, result.nth, run),
                               std::chrono::milliseconds(static_cast<int64_t>(1000 * seconds)), stop);
   if (!work.ending) {
     return done.error();

@@ -2,8 +2,10 @@
 #include "tools/campaign_work.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <fstream>
 #include <random>
 #include <system_error>
@@ -11,6 +13,7 @@
 
 #include "faults/control.h"
 #include "fs/fuse_mount_table.h"
+#include "tools/mount_point.h"
 
 namespace varve::tools {
 namespace {
@@ -54,7 +57,7 @@ Result<std::vector<std::string>> files_in(const std::string& folder) {
   std::vector<std::string> found;
   std::error_code problem;
   for (files::recursive_directory_iterator it(folder, problem), end; !problem && it != end; it.increment(problem)) {
-    if (it->is_regular_file(problem)) {
+    if (it->symlink_status(problem).type() != files::file_type::directory && !problem) {
       found.push_back(it->path().lexically_relative(folder).string());
     }
   }
@@ -62,13 +65,66 @@ Result<std::vector<std::string>> files_in(const std::string& folder) {
   return problem ? Result<std::vector<std::string>>(system_error_of("cannot list " + folder, problem)) : found;
 }
 
+Kind kind_of(const std::string& path) {
+  std::error_code problem;
+  const auto itself = files::symlink_status(path, problem).type();
+  if (itself == files::file_type::not_found) {
+    return Kind::missing;
+  }
+  if (problem) {
+    return Kind::unreadable;
+  }
+  if (files::status(path, problem).type() == files::file_type::regular) {
+    return Kind::content;
+  }
+  return itself == files::file_type::symlink ? Kind::link : Kind::special;
+}
+
+std::string link_text(const std::string& path, const std::string& root) {
+  std::error_code problem;
+  const std::string text = files::read_symlink(path, problem).string();
+  return is_inside(text, root) ? "{root}" + text.substr(root.size()) : text;
+}
+
+namespace {
+
+void copy_one(const std::string& from, const std::string& to, const std::string& path, std::error_code& problem) {
+  const std::string source = from + "/" + path;
+  const std::string target = to + "/" + path;
+  struct stat facts {};
+  if (kind_of(source) == Kind::content) {
+    files::copy_file(source, target, files::copy_options::overwrite_existing, problem);
+  } else if (kind_of(source) == Kind::link) {
+    const std::string text = files::read_symlink(source, problem).string();
+    files::create_symlink(is_inside(text, from) ? to + text.substr(from.size()) : text, target, problem);
+  } else if (::lstat(source.c_str(), &facts) != 0 || ::mknod(target.c_str(), facts.st_mode, facts.st_rdev) != 0) {
+    problem.assign(errno, std::generic_category());
+  }
+}
+
+}  // namespace
+
 Status copy_tree(const std::string& from, const std::string& to) {
   std::error_code problem;
-  files::copy(from, to, files::copy_options::recursive | files::copy_options::overwrite_existing, problem);
+  files::create_directory(to, problem);
+  std::string path;
+  for (files::recursive_directory_iterator it(from, problem), end; !problem && it != end; it.increment(problem)) {
+    path = it->path().lexically_relative(from).string();
+    if (it->symlink_status(problem).type() == files::file_type::directory) {
+      files::create_directory(to + "/" + path, it->path(), problem);
+    } else if (!problem) {
+      copy_one(from, to, path, problem);
+    }
+    if (problem) {
+      break;
+    }
+  }
   if (problem && (problem.value() == EIO || problem.value() == ENOSPC)) {  // the library calls a full disk EIO
     return unwritten(to);
   }
-  return problem ? Status(system_error_of(fmt::format("cannot copy {} to {}", from, to), problem)) : Status();
+  return problem ? Status(system_error_of(
+                       fmt::format("cannot copy {} to {}", path.empty() ? from : from + "/" + path, to), problem))
+                 : Status();
 }
 
 Result<Ending> run_word(std::string_view key, const Program& program, std::chrono::milliseconds limit) {

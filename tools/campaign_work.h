@@ -19,9 +19,24 @@ inline constexpr std::string_view kGoodEnd = "(exit status 0, signal 0)\n";
 /// All of a file; empty if it cannot be read.
 std::string text_of(const std::string& path);
 std::string last_line(std::string_view text);
-/// Regular files below a folder, by relative path; .varve is none of them.
+/// What is below a folder and no folder itself, by relative path; .varve is none of it.
 Result<std::vector<std::string>> files_in(const std::string& folder);
+/// Links that lead to no regular file are copied as links (those into `from` lead into `to`), FIFOs and the like are
+/// made anew.
 Status copy_tree(const std::string& from, const std::string& to);
+
+/// What a path is for whoever reads it.
+enum class Kind : uint8_t {
+  missing,
+  unreadable,  ///< it cannot be told
+  content,     ///< a regular file, or a link to one
+  link,        ///< to nothing, or to what is no regular file
+  special,     ///< a FIFO, a socket, a device, a folder
+};
+Kind kind_of(const std::string& path);
+/// Where a link leads; what lies in `root` from there, so that links of two copies of a folder compare equal.
+std::string link_text(const std::string& path, const std::string& root);
+
 /// Runs the program that `key` of the campaign's file names.
 Result<Ending> run_word(std::string_view key, const Program& program, std::chrono::milliseconds limit);
 

@@ -9,6 +9,7 @@ import os
 import pty
 import re
 import subprocess
+import time
 
 import h5py
 import numpy
@@ -253,6 +254,38 @@ def scenario_border(m):
     check(abs(int(hit[0]["first"]) - begin) <= end / 128 and int(hit[-1]["end"]) == end and len(hit) >= 4096 * 128 / end, f"the map: {hit}")
     run(mounted.BINARY, "faults", "campaign", path, "--runs", "2")
     equal((results / "report.html").read_text().count("raw_data of /b"), report.count("raw_data of /b"), "known when the campaign goes on")
+
+
+ODD = """
+command = ["sh", "-c", "echo 1 > data.txt; ln -s nothing dangling; ln -s $PWD/none absolute; ln -s . loop; mkfifo fifo; if test $(cat data.txt) = 1; then echo 1 > out; echo 1 > late; else mkfifo out; ln -s none gone; echo 2 > late; fi"]
+runs = 1
+time_limit = 5
+[[output]]
+path = "data.txt"
+ignore = true
+[[output]]
+path = "%s"
+%s
+[[fault]]
+model = "byte_corrupt"
+path = "data.txt"
+offset = [0, 1]
+"""
+
+
+def scenario_odd(m):
+    """Dangling links, loops and FIFOs that a program leaves are outputs like others; a comparator has a time limit."""
+    path = m.plain / "c.toml"
+    wait = 'compare = ["sh", "-c", "cmp -s $0 $1 || sleep 1000", "{golden}", "{found}"]'
+    for number, (name, rule, outcome, detail) in enumerate((
+            ("*", "", "detected", "out is no regular file"), ("late", wait, "detected", "late could not be compared within the time limit"),
+            ("dangling", "", "benign", ""), ("absolute", "", "benign", ""), ("loop", "", "benign", ""), ("fifo", "", "benign", ""))):
+        path.write_text(ODD % (name, rule))
+        start = time.monotonic()
+        run(mounted.BINARY, "faults", "campaign", path, "--results", m.plain / f"r{number}")
+        check(time.monotonic() - start < 60, "soon")
+        found = rows(m.plain / f"r{number}")["byte_corrupt-1", "0"]
+        equal((found["outcome"], found["detail"]), (outcome, detail), name)
 
 
 ONE = """
