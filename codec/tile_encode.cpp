@@ -42,13 +42,12 @@ class TileEncoder {
       bound_ = bound_below<W>(settings.work_bound);
     }
     if (sink.errors() != nullptr) {
-      meter_.emplace();
+      meter_.emplace(settings);
     }
   }
   ~TileEncoder() {
     if (meter_) {
-      WorkErrors& errors = *sink_.errors();
-      errors = {meter_->most(), meter_->largest()};
+      *sink_.errors() = meter_->errors();
     }
   }
   TileEncoder(const TileEncoder&) = delete;

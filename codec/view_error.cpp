@@ -247,7 +247,36 @@ double bound_of_level(const LevelReach& level, double even, double largest) {
 }
 
 template <typename W>
-void ViewMeter<W>::compare(const Level<W>& step, Level<W>& view, unsigned k, const Coding<W>& coding) {
+LevelReach ViewErrors<W>::reach_of(const Dims& dims, const std::array<double, 8>& reach) const {
+  LevelReach one{dims, settings_.interpolation, reach};
+  one.greatest = static_cast<double>(std::numeric_limits<W>::max());
+  if constexpr (kIsReal<W>) {
+    one.unit = static_cast<double>(std::numeric_limits<W>::epsilon()) / 2;
+  } else {
+    one.step = 3;  // both predictions are rounded, those of three axes twice
+  }
+  return one;
+}
+
+template <typename W>
+void ViewErrors<W>::level_2(double difference) {
+  brick_ = {};
+  brick_[3] = difference;
+}
+
+template <typename W>
+void ViewErrors<W>::level_0(const Dims& dims, const std::array<double, 8>& reach, double known, double largest) {
+  errors_.largest = std::max(errors_.largest, largest);
+  const LevelReach one = reach_of(dims, reach);
+  for (unsigned k = 1; k < errors_.most.size(); ++k) {
+    const double error = bound_of_level(one, brick_.at(k), known);
+    errors_.most.at(k) = std::max(errors_.most.at(k), error_of_elements(settings_, error, largest));
+  }
+}
+
+template <typename W>
+double ViewMeter<W>::difference(const Level<W>& step, Level<W>& view, const Coding<W>& coding) {
+  double most = 0;
   for (const uint8_t c : kClassOrder) {
     if (view.dims(c).count() == 0) {
       continue;
@@ -261,8 +290,9 @@ void ViewMeter<W>::compare(const Level<W>& step, Level<W>& view, unsigned k, con
     } else {
       typed<W>(kernels()).decode_residuals(job);
     }
-    brick_.at(k) = std::max(brick_.at(k), largest_difference(view.dims(c), view.plane(c), &step.plane(c)));
+    most = std::max(most, largest_difference(view.dims(c), view.plane(c), &step.plane(c)));
   }
+  return most;
 }
 
 template <typename W>
@@ -271,32 +301,18 @@ void ViewMeter<W>::level(const Level<W>& step, unsigned level, const Dims& dims,
   const Interpolation interpolation = coding.settings->interpolation;
   Memory& held = memory();
   if (level == 2) {
-    brick_ = {};
     Level<W> view(dims, step.plane(0), interpolation, held.levels);
-    compare(step, view, 3, coding);
+    errors_.level_2(difference(step, view, coding));
     coarsest_ = held.whole.reserve(dims, false);
     view.assemble_values(coarsest_);
     return;
   }
-  LevelReach one{dims, interpolation, reach};
-  one.greatest = static_cast<double>(std::numeric_limits<W>::max());
-  if constexpr (kIsReal<W>) {
-    one.unit = static_cast<double>(std::numeric_limits<W>::epsilon()) / 2;
-  } else {
-    one.step = 3;  // both predictions are rounded, those of three axes twice
-  }
   const double known = largest_difference<W>(coarsen(dims, 1), step.plane(0), nullptr);
   if (level == 1) {
-    for (const unsigned k : {3U, 2U}) {
-      const double bound = bound_of_level(one, brick_.at(k), known);
-      if (bound <= seen_.at(k)) {
-        brick_.at(k) = bound;
-        continue;
-      }
+    errors_.level_1(dims, reach, known, [&](unsigned k) {
       Level<W> view(dims, k == 3 ? coarsest_ : step.plane(0), interpolation, held.levels);
-      compare(step, view, k, coding);
-      seen_.at(k) = std::max(seen_.at(k), brick_.at(k));
-    }
+      return difference(step, view, coding);
+    });
     return;
   }
   double largest = known;
@@ -305,13 +321,13 @@ void ViewMeter<W>::level(const Level<W>& step, unsigned level, const Dims& dims,
       largest = std::max(largest, largest_difference<W>(step.dims(c), step.plane(c), nullptr));
     }
   }
-  largest_ = std::max(largest_, largest);
-  for (unsigned k = 1; k < most_.size(); ++k) {
-    const double error = bound_of_level(one, brick_.at(k), known);
-    most_.at(k) = std::max(most_.at(k), error_of_elements(*coding.settings, error, largest));
-  }
+  errors_.level_0(dims, reach, known, largest);
 }
 
+template class ViewErrors<float>;
+template class ViewErrors<double>;
+template class ViewErrors<int32_t>;
+template class ViewErrors<int64_t>;
 template class ViewMeter<float>;
 template class ViewMeter<double>;
 template class ViewMeter<int32_t>;

@@ -31,16 +31,59 @@ struct WorkErrors {
   double largest = 0;                           ///< of integers: none that a decimal stands for is larger in magnitude
 };
 
+/// What the errors of views are from what an encoder measures of one brick after the other. W: the work type.
+template <typename W>
+class ViewErrors {
+ public:
+  explicit ViewErrors(const Settings& settings) : settings_(settings) {}
+
+  // Of each brick in this order. `dims`: of the level's grid; `reach`: see LevelReach; `known`: the greatest magnitude
+  // of the points of coarser levels.
+
+  /// `difference`: between the level's points in view 3 and their values.
+  void level_2(double difference);
+  /// difference_of(k): the same for this level and view k, 3 or 2.
+  template <typename DifferenceOf>
+  void level_1(const Dims& dims, const std::array<double, 8>& reach, double known, const DifferenceOf& difference_of);
+  /// `largest`: the greatest magnitude of any point, if has_own_scale() or W is no real; else `known`.
+  void level_0(const Dims& dims, const std::array<double, 8>& reach, double known, double largest);
+
+  const WorkErrors& get() const { return errors_; }
+
+ private:
+  LevelReach reach_of(const Dims& dims, const std::array<double, 8>& reach) const;
+  const Settings& settings_;
+  std::array<double, kCoarseLevel + 1> brick_{};  ///< in the work type, by view; so far
+  std::array<double, kCoarseLevel + 1> seen_{};   ///< the most that bricks had above the finest level
+  WorkErrors errors_;
+};
+
+template <typename W>
+template <typename DifferenceOf>
+void ViewErrors<W>::level_1(const Dims& dims, const std::array<double, 8>& reach, double known,
+                            const DifferenceOf& difference_of) {
+  const LevelReach one = reach_of(dims, reach);
+  for (const unsigned k : {3U, 2U}) {
+    const double bound = bound_of_level(one, brick_.at(k), known);
+    if (bound <= seen_.at(k)) {
+      brick_.at(k) = bound;
+      continue;
+    }
+    brick_.at(k) = std::max(brick_.at(k), difference_of(k));
+    seen_.at(k) = std::max(seen_.at(k), brick_.at(k));
+  }
+}
+
 /// Compares the views of one brick after the other with what the encoder made of it.
 template <typename W>
 class ViewMeter {
  public:
+  explicit ViewMeter(const Settings& settings) : errors_(settings) {}
   /// After each of the levels 2, 1 and 0 of a brick, in this order. `dims`: of the level's grid.
   void level(const Level<W>& step, unsigned level, const Dims& dims, const std::array<double, 8>& reach,
              const Coding<W>& coding);
-  /// Of the elements, for view K; of decimals, of their integers.
-  const std::array<double, kCoarseLevel + 1>& most() const { return most_; }
-  double largest() const { return largest_; }
+  /// Of the elements; of decimals, of their integers.
+  const WorkErrors& errors() const { return errors_.get(); }
 
  private:
   struct Memory {
@@ -51,15 +94,16 @@ class ViewMeter {
     thread_local Memory held;
     return held;
   }
-  void compare(const Level<W>& step, Level<W>& view, unsigned k, const Coding<W>& coding);
+  double difference(const Level<W>& step, Level<W>& view, const Coding<W>& coding);
 
-  Plane<W> coarsest_;                             ///< of view 3: its values of levels 2 and up
-  std::array<double, kCoarseLevel + 1> brick_{};  ///< in the work type, by view; so far
-  std::array<double, kCoarseLevel + 1> seen_{};   ///< the most that bricks had above the finest level
-  std::array<double, kCoarseLevel + 1> most_{};
-  double largest_ = 0;
+  Plane<W> coarsest_;  ///< of view 3: its values of levels 2 and up
+  ViewErrors<W> errors_;
 };
 
+extern template class ViewErrors<float>;
+extern template class ViewErrors<double>;
+extern template class ViewErrors<int32_t>;
+extern template class ViewErrors<int64_t>;
 extern template class ViewMeter<float>;
 extern template class ViewMeter<double>;
 extern template class ViewMeter<int32_t>;

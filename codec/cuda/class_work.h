@@ -35,6 +35,19 @@ __device__ inline uint32_t element_number(const ClassPoints& points, const Place
   return place.item * item + slabs + rows + (z % 2 == 0 && y % 2 == 0 ? x / 2 : x);
 }
 
+/// Raises `most`, which no thread lowers, to a magnitude; a NaN raises nothing.
+__device__ inline void raise(uint32_t& most, uint32_t bits) { atomicMax(&most, bits); }
+__device__ inline void raise(uint64_t& most, uint64_t bits) {
+  atomicMax(reinterpret_cast<unsigned long long*>(&most), static_cast<unsigned long long>(bits));
+}
+template <typename W>
+__device__ inline void raise_magnitude(BitsOf<W>& most, W value) {
+  const W magnitude = static_cast<W>(fabs(value));
+  if (magnitude > W(0)) {
+    raise(most, bits_of<W>(magnitude));  // in the order of the numbers, as their signs are clear
+  }
+}
+
 /// Whether an element of a record of elements predicts nothing.
 template <typename W>
 __device__ inline bool is_special_element(const ArrayTerms<W>& terms, BitsOf<W> element) {

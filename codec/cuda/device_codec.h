@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "codec/cuda/support.h"
+#include "codec/view_error.h"
 
 namespace varve::codec::cuda {
 
@@ -35,10 +36,10 @@ class DeviceCodec {
   virtual Status decode(const Settings& settings, const std::vector<uint64_t>& tiles, const FindRecord& find,
                         uint8_t finest, const Box& into, std::byte* out, DecodeCounts& counts) = 0;
   /// Encodes tiles that lie in the box `from`, whose elements `data` has: of each the records that codec::encode_tile()
-  /// gives, byte for byte.
+  /// gives, byte for byte. `errors`: null, or what is set to the errors of each tile's views, as it gives them.
   virtual Result<std::vector<std::vector<Record>>> encode(const Settings& settings, const std::vector<uint64_t>& tiles,
-                                                          const Box& from, const std::byte* data,
-                                                          EncodeCounts& counts) = 0;
+                                                          const Box& from, const std::byte* data, EncodeCounts& counts,
+                                                          std::vector<WorkErrors>* errors = nullptr) = 0;
 };
 
 /// Where the codec is to work.

@@ -24,13 +24,13 @@ class DeviceCodecOf : public DeviceCodec {
   }
 
   Result<std::vector<std::vector<Record>>> encode(const Settings& settings, const std::vector<uint64_t>& tiles,
-                                                  const Box& from, const std::byte* data,
-                                                  EncodeCounts& counts) override {
+                                                  const Box& from, const std::byte* data, EncodeCounts& counts,
+                                                  std::vector<WorkErrors>* errors) override {
     return guarded([&]() -> Result<std::vector<std::vector<Record>>> {
       if (settings.dtype == DType::f32) {
-        return DeviceTileEncoder<float, Device>(device_, settings, from, data).encode(tiles, counts);
+        return DeviceTileEncoder<float, Device>(device_, settings, from, data).encode(tiles, counts, errors);
       }
-      return DeviceTileEncoder<double, Device>(device_, settings, from, data).encode(tiles, counts);
+      return DeviceTileEncoder<double, Device>(device_, settings, from, data).encode(tiles, counts, errors);
     });
   }
 

@@ -35,6 +35,9 @@ struct EncodeShared {
   ScanMemory scan;
   Surroundings<W> around;
   BoxJob box;
+  Surroundings<W> view;  ///< the brick in a view
+  BrickMeasures<W> measures;
+  bool measured;                       ///< whether anybody asks for them
   Outcome outcome;                     ///< of the record that was finished last
   Array<unsigned long long, 3> begin;  ///< where a finished record's bytes, elements and words go
 };
@@ -98,6 +101,9 @@ struct ClassEncoder {
         continue;
       }
       quantize(points, level);
+      if (shared.measured && level < 2) {
+        measure_reach(points, level);
+      }
       if (terms.difference_axis != kNoAxis) {
         take_differences(points);
       }
@@ -116,14 +122,20 @@ struct ClassEncoder {
   __device__ uint32_t elements_level(unsigned level, bool in_c_order, uint32_t done, Global<Bits> to) const {
     for (unsigned i = 0; i < 7; ++i) {
       const ClassPoints points = class_points(shared.around.own.grid, level - level_unit, class_at(i));
+      W found = 0;
       for (uint32_t p = threadIdx.x; p < points.count; p += blockDim.x) {
         const Place place = place_of(points, p);
         const Bits bits = element(points, place);
-        put_element(bits, predict(shared.around, points, place, terms.interpolation),
-                    grid_place(shared.around.own.grid, points, place));
+        const W prediction = predict(shared.around, points, place, terms.interpolation);
+        const W value = put_element(bits, prediction, grid_place(shared.around.own.grid, points, place));
+        const W off = static_cast<W>(fabs(value - prediction));  // of special points 0
+        found = off > found ? off : found;
         to[in_c_order ? element_number(points, place) : done + p] = bits;
       }
       done += points.count;
+      if (shared.measured && level < 2) {
+        raise_magnitude<W>(shared.measures.off[level][points.c], found);
+      }
       __syncthreads();
     }
     return done;
@@ -150,6 +162,31 @@ struct ClassEncoder {
           quantize(element(points, place), prediction, level, p);
     }
     __syncthreads();
+  }
+
+  /// How far values of a class are from their predictions: by codes that are no differences yet, and exactly.
+  __device__ void measure_reach(const ClassPoints& points, unsigned level) const {
+    W found = 0;
+    Bits most = 0;
+    for (uint32_t p = threadIdx.x; p < points.count; p += blockDim.x) {
+      if (work.tokens[p] == kTokenExact) {
+        const Place place = place_of(points, p);
+        const W x = real_of<W>(element(points, place));
+        const W prediction = predict(shared.around, points, place, terms.interpolation);
+        const W off = static_cast<W>(fabs((is_finite(x) ? x : prediction) - prediction));
+        found = off > found ? off : found;
+      } else if (work.tokens[p] >= kTokenZero) {
+        const Bits u = zigzag_of(work.codes[p]);
+        most = u > most ? u : most;
+      }
+    }
+    raise_magnitude<W>(shared.measures.off[level][points.c], found);
+    raise(shared.measures.code[level][points.c], most);
+    __syncthreads();
+  }
+
+  static __device__ Bits zigzag_of(Bits v) {
+    return static_cast<Bits>(v << 1) ^ (Bits{0} - static_cast<Bits>(v >> (8 * sizeof(W) - 1)));
   }
 
   /// The value of one point, number p of its class: linear quantization, checked. The rounded difference must be below
@@ -188,8 +225,7 @@ struct ClassEncoder {
   __device__ void finish_tokens(uint32_t count) const {
     for (uint32_t p = threadIdx.x; p < count; p += blockDim.x) {
       if (work.tokens[p] >= kTokenZero) {
-        const Bits v = work.codes[p];
-        const Bits u = static_cast<Bits>(v << 1) ^ (Bits{0} - static_cast<Bits>(v >> (8 * sizeof(W) - 1)));
+        const Bits u = zigzag_of(work.codes[p]);
         work.codes[p] = u;
         work.tokens[p] = static_cast<uint8_t>(token_of(u));
       }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "codec/cuda/encode_record.h"
+#include "codec/cuda/measure.h"
 #include "codec/cuda/rans.h"
 
 namespace varve::codec::cuda {
@@ -20,6 +21,7 @@ struct EncodeJob {
   BrickMemory<W> brick;
   Global<const BitsOf<W>> array;
   RecordOutput<W> output;
+  Global<BrickMeasures<W>> measures;  ///< of each brick; null: nobody asks
 };
 
 /// The anchors of a tile: each is predicted by the one before.
@@ -83,6 +85,7 @@ __global__ void __launch_bounds__(kThreads) encode_tiles(EncodeJob<W> job) {
       shared.box = job.tiles[number];
       shared.around.own = coarse_planes(job.coarse, shared.box);
       shared.around.has_tile = false;
+      shared.measured = false;
     }
     __syncthreads();
     const GridShape& grid = shared.box.grid;
@@ -105,27 +108,40 @@ __global__ void __launch_bounds__(kThreads) encode_tiles(EncodeJob<W> job) {
   }
 }
 
+template <typename W>
+__device__ void encode_level(const EncodeJob<W>& job, const ClassEncoder<W>& encoder, unsigned level, uint32_t record) {
+  EncodeShared<W>& shared = encoder.shared;
+  encoder.start_record();
+  encoder.level(level);
+  uint32_t points = 0;
+  for (unsigned i = 0; i < 7; ++i) {
+    points += class_points(shared.box.grid, level, class_at(i)).count;
+  }
+  finish_record(encoder, job.output, record, points);
+  if (shared.outcome == Outcome::too_large) {
+    if (threadIdx.x == 0 && level < 2) {
+      for (unsigned c = 0; c < 8; ++c) {
+        shared.measures.code[level][c] = shared.measures.off[level][c] = 0;
+      }
+    }
+    encoder.elements_level(level, true, 0, start_elements(encoder, job.output, record, points));
+  }
+}
+
 /// The records of a brick's levels, until the size of one is not known.
 template <typename W>
 __device__ void encode_brick(const EncodeJob<W>& job, const ClassEncoder<W>& encoder) {
   EncodeShared<W>& shared = encoder.shared;
   for (unsigned level = job.terms.coarse_shift; level-- > 0;) {
     const uint32_t record = shared.box.record[level];
-    if (record == kNoRecord) {
-      continue;  // a level without points
+    if (record != kNoRecord) {  // else a level without points
+      encode_level(job, encoder, level, record);
+      if (shared.outcome == Outcome::unknown) {
+        return;
+      }
     }
-    encoder.start_record();
-    encoder.level(level);
-    uint32_t points = 0;
-    for (unsigned i = 0; i < 7; ++i) {
-      points += class_points(shared.box.grid, level, class_at(i)).count;
-    }
-    finish_record(encoder, job.output, record, points);
-    if (shared.outcome == Outcome::unknown) {
-      return;
-    }
-    if (shared.outcome == Outcome::too_large) {
-      encoder.elements_level(level, true, 0, start_elements(encoder, job.output, record, points));
+    if (shared.measured) {
+      measure_level(shared, level, job.terms.interpolation);
     }
   }
 }
@@ -139,6 +155,12 @@ __global__ void __launch_bounds__(kThreads) encode_bricks(EncodeJob<W> job) {
     if (threadIdx.x == 0) {
       shared.box = job.bricks[number];
       surround(job.coarse, job.brick, job.tiles[shared.box.tile], shared.box, shared.around);
+      shared.measured = !(job.measures == nullptr);
+      if (shared.measured) {
+        clear_measures(shared.measures);
+        shared.view = shared.around;
+        shared.view.own.value = job.brick.view + blockIdx.x * job.brick.points;
+      }
     }
     __syncthreads();
     if (job.output.encoded[job.tiles[shared.box.tile].record[0]] != 0) {
@@ -153,6 +175,9 @@ __global__ void __launch_bounds__(kThreads) encode_bricks(EncodeJob<W> job) {
                         });
       __syncthreads();
       encode_brick(job, encoder);
+    }
+    if (threadIdx.x == 0 && shared.measured) {
+      job.measures[number] = shared.measures;
     }
     __syncthreads();
   }

@@ -109,7 +109,9 @@ class DeviceTileEncoder {
   DeviceTileEncoder(Device& device, const Settings& settings, const Box& from, const std::byte* data)
       : device_(device), settings_(settings), from_(from), data_(data), places_(settings, from) {}
 
-  Result<std::vector<std::vector<Record>>> encode(const std::vector<uint64_t>& tiles, EncodeCounts& counts) {
+  Result<std::vector<std::vector<Record>>> encode(const std::vector<uint64_t>& tiles, EncodeCounts& counts,
+                                                  std::vector<WorkErrors>* errors) {
+    measured_ = errors != nullptr;
     for (const uint64_t tile : tiles) {
       add_tile(tile);
     }
@@ -123,9 +125,16 @@ class DeviceTileEncoder {
                                    [&](const auto& record) { return made.is_encoded(record.second); });
       if (!all) {
         ++counts.cpu_tiles;
-        VARVE_ASSIGN(auto records, on_cpu(tile.number));
+        WorkErrors found;
+        VARVE_ASSIGN(auto records, on_cpu(tile.number, measured_ ? &found : nullptr));
         out.push_back(std::move(records));
+        if (measured_) {
+          errors->push_back(found);
+        }
         continue;
+      }
+      if (measured_) {
+        errors->push_back(errors_of(tile));
       }
       ++counts.device_tiles;
       std::vector<Record>& records = out.emplace_back();
@@ -140,6 +149,8 @@ class DeviceTileEncoder {
   struct Tile {
     uint64_t number;
     std::vector<std::pair<RecordId, uint32_t>> records;  ///< in key order
+    size_t first_brick;
+    size_t bricks;
   };
 
   void add_tile(uint64_t number) {
@@ -156,12 +167,13 @@ class DeviceTileEncoder {
     tile_jobs_.push_back(job);
     coarse_points_ += grid.count();
     largest_class_ = std::max(largest_class_, largest_class(grid));
-    Tile& tile = tiles_.emplace_back(Tile{number, {{{kCoarseLevel, number}, job.record[0]}}});
+    const size_t first = brick_jobs_.size();
+    Tile& tile = tiles_.emplace_back(Tile{number, {{{kCoarseLevel, number}, job.record[0]}}, first, 0});
     if (shift == 0) {
       return;
     }
     const std::vector<uint64_t> bricks = geometry.bricks_of(number);
-    const size_t first = brick_jobs_.size();
+    tile.bricks = bricks.size();
     for (const uint64_t brick : bricks) {
       add_brick(brick, box);
     }
@@ -216,7 +228,9 @@ class DeviceTileEncoder {
     const auto array = device_.upload(elements, "the array");
     const DeviceClassMemory<W, Device> work(device_, largest_class_, blocks);
     const DevicePoints<W, Device> coarse(device_, coarse_points_, marks, false);
-    const DevicePoints<W, Device> points(device_, brick_points_ * blocks, marks, false);
+    const DevicePoints<W, Device> points(device_, brick_points_ * blocks, marks, false, measured_);
+    measures_.resize(measured_ ? brick_jobs_.size() : 0);
+    const auto measures = device_.template make<BrickMeasures<W>>(measures_.size(), "measures");
     DeviceRecords<W, Device> records(device_, largest_record_, blocks, all_points_, records_);
     const EncodeJob<W> job{terms.terms(),
                            tiles.get(),
@@ -228,16 +242,45 @@ class DeviceTileEncoder {
                            records.stream(),
                            points.bricks(brick_points_),
                            array.get(),
-                           records.output()};
+                           records.output(),
+                           measured_ ? measures.get() : Global<BrickMeasures<W>>(nullptr)};
     device_.launch(encode_tiles<W>, std::min<unsigned>(blocks, job.tile_count), job);
     if (job.brick_count > 0) {
       device_.launch(encode_bricks<W>, std::min<unsigned>(blocks, job.brick_count), job);
     }
     records.download();
+    measures.download(measures_.data(), measures_.size());
     return records;
   }
 
-  Result<std::vector<Record>> on_cpu(uint64_t tile) const {
+  /// Of a tile whose bricks were measured.
+  WorkErrors errors_of(const Tile& tile) const {
+    ViewErrors<W> errors(settings_);
+    for (size_t i = tile.first_brick; i < tile.first_brick + tile.bricks; ++i) {
+      const BrickMeasures<W>& from = measures_[i];
+      const auto number = [](BitsOf<W> bits) { return static_cast<double>(std::bit_cast<W>(bits)); };
+      const auto reach = [&](unsigned level) {
+        std::array<double, 8> out{};
+        for (unsigned c = 0; c < 8; ++c) {
+          const double quantum = quantum_of<W>(settings_, level);
+          const double by_code = static_cast<double>((uint64_t{from.code[level][c]} + 1) / 2) * quantum;
+          out.at(c) = std::max(number(from.off[level][c]), by_code);
+        }
+        return out;
+      };
+      Dims dims{brick_jobs_[i].grid.batch, {}};
+      for (unsigned axis = 0; axis < 3; ++axis) {
+        dims.n.at(axis) = brick_jobs_[i].grid.n[axis];
+      }
+      errors.level_2(number(from.coarsest_3));
+      errors.level_1(coarsen(dims, 1), reach(1), number(from.known[1]),
+                     [&](unsigned k) { return number(k == 3 ? from.coarser_3 : from.coarser_2); });
+      errors.level_0(dims, reach(0), number(from.known[0]), number(from.known[0]));
+    }
+    return errors.get();
+  }
+
+  Result<std::vector<Record>> on_cpu(uint64_t tile, WorkErrors* errors) const {
     const Box box = settings_.geometry.tile_box(tile);
     Bytes elements(element_count(box.shape) * sizeof(W));
     Box part = box;
@@ -245,7 +288,7 @@ class DeviceTileEncoder {
       part.origin[axis] -= from_.origin[axis];
     }
     copy_box(from_.shape, data_, part, sizeof(W), elements.data());
-    return encode_tile(settings_, tile, elements.data(), false);
+    return encode_tile(settings_, tile, elements.data(), false, errors);
   }
 
   Device& device_;
@@ -262,6 +305,8 @@ class DeviceTileEncoder {
   size_t largest_record_ = 32;
   size_t all_points_ = 0;
   uint32_t records_ = 0;
+  bool measured_ = false;  ///< whether errors of views are asked for
+  std::vector<BrickMeasures<W>> measures_;
 };
 
 }  // namespace varve::codec::cuda

@@ -165,18 +165,21 @@ class DeviceClassMemory {
 template <typename W, typename Device>
 class DevicePoints {
  public:
-  /// `marks`: whether the array has special values.
-  DevicePoints(Device& device, size_t points, bool marks, bool elements)
+  /// `marks`: whether the array has special values; `views`: whether there are values of a view, too.
+  DevicePoints(Device& device, size_t points, bool marks, bool elements, bool views = false)
       : value_(device.template make<W>(points, "values")),
         activity_(device.template make<uint8_t>(points, "activities")),
         mark_(device.template make<uint8_t>(marks ? points : 0, "marks")),
         element_(device.template make<BitsOf<W>>(elements ? points : 0, "elements of coarse points")),
-        marks_(marks) {}
+        view_(device.template make<W>(views ? points : 0, "values of a view")),
+        marks_(marks),
+        views_(views) {}
   CoarseMemory<W> coarse() const {
     return {value_.get(), activity_.get(), marks_ ? mark_.get() : Global<uint8_t>(nullptr), element_.get()};
   }
   BrickMemory<W> bricks(size_t points) const {
-    return {points, value_.get(), activity_.get(), marks_ ? mark_.get() : Global<uint8_t>(nullptr)};
+    return {points, value_.get(), activity_.get(), marks_ ? mark_.get() : Global<uint8_t>(nullptr),
+            views_ ? view_.get() : Global<W>(nullptr)};
   }
 
  private:
@@ -184,7 +187,9 @@ class DevicePoints {
   typename Device::template Buffer<uint8_t> activity_;
   typename Device::template Buffer<uint8_t> mark_;
   typename Device::template Buffer<BitsOf<W>> element_;
+  typename Device::template Buffer<W> view_;
   bool marks_;
+  bool views_;
 };
 
 }  // namespace varve::codec::cuda

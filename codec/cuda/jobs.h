@@ -132,6 +132,18 @@ struct RecordOutput {
   Global<unsigned long long> used;  ///< of bytes, elements and words
 };
 
+/// What an encoder measures of a brick for the errors of its views: the bits of magnitudes, and zig-zag codes.
+template <typename W>
+struct BrickMeasures {
+  using Bits = BitsOf<W>;
+  Bits coarsest_3;                ///< level 2: what view 3 differs by
+  Bits coarser_3;                 ///< level 1: view 3
+  Bits coarser_2;                 ///< level 1: view 2
+  Array<Bits, 2> known;           ///< by level: the greatest of the points above it
+  Array<Array<Bits, 8>, 2> code;  ///< by level and class: the greatest code
+  Array<Array<Bits, 8>, 2> off;   ///< and the most that an exact element differs from its prediction
+};
+
 /// Memory for the work on one class, for each block: `points` is what the largest class has, rounded up to groups.
 template <typename W>
 struct ClassMemory {
@@ -152,6 +164,7 @@ struct BrickMemory {
   Global<W> value;
   Global<uint8_t> activity;
   Global<uint8_t> mark;
+  Global<W> view;  ///< values of a view; null: nobody asks for its errors
 };
 
 }  // namespace varve::codec::cuda

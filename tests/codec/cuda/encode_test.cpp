@@ -18,8 +18,12 @@ void compare(const Array& array, const Coded& coded, unsigned order, cuda::Encod
   std::vector<uint64_t> tiles(coded.codec.tile_count());
   std::iota(tiles.begin(), tiles.end(), uint64_t{0});
   const Box whole{Extents(array.spec.shape.size(), 0), array.spec.shape};
-  const auto seen = device->encode(coded.settings, tiles, whole, array.data.data(), counts);
+  std::vector<WorkErrors> errors;
+  const bool measured = order % 2 == 0;
+  const auto seen =
+      device->encode(coded.settings, tiles, whole, array.data.data(), counts, measured ? &errors : nullptr);
   ASSERT_TRUE(seen.ok());
+  ASSERT_EQ(errors.size(), measured ? tiles.size() : 0);
   const auto expected = encode_all(coded.codec, array);
   ASSERT_TRUE(expected.ok());
   Store store;
@@ -31,12 +35,20 @@ void compare(const Array& array, const Coded& coded, unsigned order, cuda::Encod
     ASSERT_TRUE(store[id] == record) << "level " << int{id.first} << " of " << id.second << ": "
                                      << fmt::format("{} bytes, not {}", store[id].size(), record.size());
   }
-  Bytes memory(element_count(coded.codec.tile_box(0).shape) * element_size(array.spec.dtype));
-  copy_box(array.spec.shape, element_size(array.spec.dtype), coded.codec.tile_box(0), array.data.data(), memory.data());
-  const auto first = coded.codec.encode_tile(0, memory.data());
-  ASSERT_EQ(first->size(), seen->at(0).size());
-  for (size_t i = 0; i < first->size(); ++i) {
-    EXPECT_EQ(first->at(i).id, seen->at(0).at(i).id) << "the order";
+  for (uint64_t tile = 0; tile < tiles.size(); ++tile) {
+    Bytes memory;
+    const std::byte* elements =
+        tile_elements(coded.settings.geometry, tile, array.data.data(), element_size(array.spec.dtype), memory);
+    WorkErrors wanted;
+    const auto records = encode_tile(coded.settings, tile, elements, false, &wanted);
+    ASSERT_EQ(records->size(), seen->at(tile).size());
+    for (size_t i = 0; i < records->size(); ++i) {
+      ASSERT_EQ(records->at(i).id, seen->at(tile).at(i).id) << "the order";
+    }
+    if (measured) {
+      EXPECT_EQ(errors[tile].most, wanted.most) << "tile " << tile;
+      EXPECT_EQ(errors[tile].largest, wanted.largest) << "tile " << tile;
+    }
   }
   if (kinds != nullptr) {
     note_kinds(coded, store, *kinds);

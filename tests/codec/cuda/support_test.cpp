@@ -62,9 +62,9 @@ class WrongDevice : public cuda::DeviceCodec {
     return {};
   }
   Result<std::vector<std::vector<Record>>> encode(const Settings& settings, const std::vector<uint64_t>& tiles,
-                                                  const Box& from, const std::byte* data,
-                                                  cuda::EncodeCounts& counts) override {
-    VARVE_ASSIGN(auto records, good_->encode(settings, tiles, from, data, counts));
+                                                  const Box& from, const std::byte* data, cuda::EncodeCounts& counts,
+                                                  std::vector<WorkErrors>* errors) override {
+    VARVE_ASSIGN(auto records, good_->encode(settings, tiles, from, data, counts, errors));
     if (encodes_) {
       records[0].back().data.back() ^= std::byte{1};
     }
