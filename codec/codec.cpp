@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "codec/cuda/shared_device.h"
 #include "codec/settings.h"
 #include "codec/view_error.h"
 
@@ -223,7 +224,7 @@ Extents ArrayCodec::level_shape(uint64_t brick, uint8_t level) const {
 }
 
 Result<std::vector<Record>> ArrayCodec::encode_tile(uint64_t tile, const std::byte* data, bool exact,
-                                                    Measurement* measure) const {
+                                                    Measurement* measure, cuda::SharedDevice* device) const {
   if (tile >= tile_count()) {
     return no_such("tile", tile, tile_count());
   }
@@ -239,6 +240,11 @@ Result<std::vector<Record>> ArrayCodec::encode_tile(uint64_t tile, const std::by
     return records;
   };
   WorkErrors* const wanted = metered ? &errors : nullptr;
+  if (device != nullptr && !exact && (measure == nullptr || metered)) {
+    if (auto records = device->encode_tile(settings, tile, data, wanted)) {
+      return finish(*std::move(records), metered);
+    }
+  }
   if (!settings.decimal.has_value()) {
     VARVE_ASSIGN(auto records, codec::encode_tile(settings, tile, data, exact, wanted));
     return finish(std::move(records), metered);

@@ -16,6 +16,10 @@
 
 namespace varve::codec {
 
+namespace cuda {
+class SharedDevice;
+}
+
 /// Runs work(0) ... work(count - 1), on any threads, and returns when all are done.
 using Parallel = std::function<void(size_t count, const std::function<void(size_t)>& work)>;
 
@@ -121,9 +125,9 @@ class ArrayCodec {
   /// record and three records for each brick, in key order (coarse first, then level 2, 1, 0; brick ascending); a
   /// record may be empty of points and is then left out. `exact` stores this tile losslessly whatever the bound is.
   /// What the records decode to keeps the bound for every element: checked here. With `measure`, what coarse views of
-  /// the tile differ by is found as well.
+  /// the tile differ by is found as well. With `device`, that encodes the tile if it can, to the same result.
   Result<std::vector<Record>> encode_tile(uint64_t tile, const std::byte* data, bool exact = false,
-                                          Measurement* measure = nullptr) const;
+                                          Measurement* measure = nullptr, cuda::SharedDevice* device = nullptr) const;
 
   /// Decodes a tile's coarse record (empty when encode_tile made none). Never trusts its input: EBADMSG.
   Result<CoarseGrid> decode_coarse(uint64_t tile, std::span<const std::byte> record) const;

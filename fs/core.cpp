@@ -41,7 +41,7 @@ Core::Core(std::unique_ptr<index::Index> index, const FileSystemOptions& options
       cache_(options.cache_bytes),
       reader_(*index_, cache_, pool_),
       recognisers_(options.recogniser),
-      sealer_(*index_, pool_, recognisers_),
+      sealer_(*index_, pool_, recognisers_, options.device.get()),
       policy_(index_->path() + "/policy.toml"),
       scrub_(*index_),
       nodes_(*index_) {}

@@ -10,6 +10,10 @@
 #include "fs/operations.h"
 #include "index/index.h"
 
+namespace varve::codec::cuda {
+class SharedDevice;
+}
+
 namespace varve::fs {
 
 struct FileSystemOptions {
@@ -19,6 +23,7 @@ struct FileSystemOptions {
   bool read_only = false;
   bool show_views = false;  ///< list .varve in the root
   WorkerOptions recogniser;
+  std::shared_ptr<codec::cuda::SharedDevice> device;  ///< encodes what it can of what is sealed, if there is one
   ControlFolder* control = nullptr;  ///< shown under .varve/, if there is one
 };
 

@@ -386,7 +386,7 @@ Status Sealer::encode_tile(Work& work, size_t array, uint64_t tile) {
     Bytes data(element_count(box.shape) * element_size(codec.dtype()));
     VARVE_TRY(gather_box(work.layout.arrays[array].region, box, work.job.read, data.data()));
     codec::Measurement measure{work.layout.arrays[array].region.fill_values, {}};
-    VARVE_ASSIGN(records, codec.encode_tile(tile, data.data(), fate == TileFate::exact, &measure));
+    VARVE_ASSIGN(records, codec.encode_tile(tile, data.data(), fate == TileFate::exact, &measure, device_));
     work.errors[array][tile] = measure.errors;
   }
   uint64_t bytes = 0;

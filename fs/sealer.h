@@ -37,8 +37,9 @@ struct SealOutcome {
 /// Thread-safe.
 class Sealer {
  public:
-  Sealer(index::Index& index, ThreadPool& pool, RecogniserPool& recognisers)
-      : index_(index), pool_(pool), recognisers_(recognisers) {}
+  /// `device`: null, or what encodes the tiles that it can.
+  Sealer(index::Index& index, ThreadPool& pool, RecogniserPool& recognisers, codec::cuda::SharedDevice* device)
+      : index_(index), pool_(pool), recognisers_(recognisers), device_(device) {}
 
   /// Errors (ENOSPC, EIO, ...) leave no trace. A recogniser that fails is no error: the file is sealed as bytes and the
   /// layout's note says why. `require_arrays`: EAGAIN instead, when no arrays are found.
@@ -60,6 +61,7 @@ class Sealer {
   index::Index& index_;
   ThreadPool& pool_;
   RecogniserPool& recognisers_;
+  codec::cuda::SharedDevice* device_;
 };
 
 /// Reads the elements of `box` of `region` through `read`: C order, host byte order. Elements of chunks that the file

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "codec/cuda/shared_device.h"
 #include "faults/control.h"
 #include "faults/faulty_operations.h"
 #include "faults/faulty_tables.h"
@@ -101,6 +102,29 @@ class DisarmSignal {
   std::thread waiter_;
 };
 
+/// What was asked for, if it is there: VARVE_CUDA_PLUGIN, else the plug-in of this build or installation.
+Result<std::shared_ptr<codec::cuda::SharedDevice>> open_device(const std::string& choice) {
+  VARVE_ASSIGN(const auto device, codec::cuda::parse_device(choice));
+  std::vector<std::string> plugins;
+  if (const char* named = std::getenv("VARVE_CUDA_PLUGIN"); named != nullptr) {
+    plugins.emplace_back(named);
+  } else {
+    std::error_code ignored;
+    const auto folder = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path().parent_path();
+    plugins = {folder / "codec/libvarve_cuda.so", folder / VARVE_PLUGIN_FOLDER / "libvarve_cuda.so"};
+  }
+  // Nobody asked "auto" for a device: where there is none, that is no news.
+  const bool asked = device.kind == codec::cuda::DeviceChoice::Kind::cuda;
+  const auto log = [asked](const std::string& text) {
+    fs::log_line(asked ? fs::LogLevel::warning : fs::LogLevel::info, "device: " + text);
+  };
+  auto opened = codec::cuda::open_shared_device(device, plugins, log);
+  if (opened != nullptr) {
+    fs::log_line(fs::LogLevel::info, fmt::format("device: {} encodes what it can", opened->name()));
+  }
+  return opened;
+}
+
 /// The whole life of a mount.
 Status serve(const MountSettings& settings, const Ready& ready) {
   index::IndexOptions index_options;
@@ -121,6 +145,7 @@ Status serve(const MountSettings& settings, const Ready& ready) {
 
   fs::FileSystemOptions options;
   options.control = &control;
+  VARVE_ASSIGN(options.device, open_device(settings.device));
   options.workers = settings.workers;
   options.cache_bytes = settings.cache_bytes;
   options.read_only = settings.read_only;
@@ -155,6 +180,10 @@ Status serve(const MountSettings& settings, const Ready& ready) {
     if (!status.ok()) {
       fs::log_line(fs::LogLevel::error, status.error().text);
     }
+  }
+  if (options.device != nullptr) {
+    fs::log_line(fs::LogLevel::info,
+                 fmt::format("device: {} encoded {} tiles", options.device->name(), options.device->tiles()));
   }
   fs::log_line(fs::LogLevel::info, fmt::format("unmounted {}", settings.directory));
   return ended.ok() ? shut : ended;
@@ -226,6 +255,7 @@ void add_mount(CLI::App& app, int& status) {
     std::vector<std::string> lists;
     std::string cache = "512M";
     std::string workers = "0";
+    std::string device = "cpu";
     bool no_faults = false;
     bool accept_loss = false;
     std::string fault_file;
@@ -254,11 +284,15 @@ void add_mount(CLI::App& app, int& status) {
   command->add_flag("--supervise", arguments->settings.supervise,
                     "Start the daemon again within a second when it dies (five times a minute at most)");
   command->add_option("--workers", arguments->workers, "Threads that encode and decode; 0: one a core");
+  command->add_option("--device", arguments->device,
+                      "Where lossy arrays of floats are encoded: cpu, auto (a CUDA device if there is one), cuda or "
+                      "cuda:N; the bytes are the same (docs/GPU.md)");
   command->add_option("--cache", arguments->cache, "Memory for decoded data: 512M, 2G, ...");
   command->add_option("--log", arguments->settings.log_file, "Log to this file");
   command->add_option("--log-level", arguments->settings.log_level, "error, warning, info or debug");
   command->callback([arguments, &status] {
-    std::vector<std::string> lists = {"workers=" + arguments->workers, "cache=" + arguments->cache};
+    std::vector<std::string> lists = {"workers=" + arguments->workers, "cache=" + arguments->cache,
+                                      "device=" + arguments->device};
     lists.insert(lists.end(), arguments->lists.begin(), arguments->lists.end());
     for (const std::string& list : lists) {
       if (const Status parsed = parse_mount_options(list, arguments->settings); !parsed.ok()) {

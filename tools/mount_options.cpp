@@ -9,6 +9,8 @@
 #include <numeric>
 #include <optional>
 
+#include "codec/cuda/device_codec.h"
+
 namespace varve::tools {
 namespace {
 
@@ -22,9 +24,9 @@ constexpr std::array<std::string_view, 25> kIgnoredWords = {
     "owner",      "group",  "atime", "diratime", "relatime", "norelatime", "strictatime", "nostrictatime", "lazytime",
     "nolazytime", "silent", "loud",  "mand",     "nomand",   "iversion",   "noiversion"};
 constexpr std::array<std::string_view, 6> kIgnoredPrefixes = {"x-", "X-", "comment=", "user=", "uhelper=", "helper="};
-constexpr std::array<std::string_view, 12> kOwnWords = {"show_views",  "supervise",   "ro",     "rw",
-                                                        "allow_other", "accept_loss", "faults", "nofaults",
-                                                        "cache=",      "workers=",    "log=",   "log_level="};
+constexpr std::array<std::string_view, 13> kOwnWords = {
+    "show_views", "supervise", "ro",       "rw",   "allow_other", "accept_loss", "faults",
+    "nofaults",   "cache=",    "workers=", "log=", "log_level=",  "device="};
 constexpr std::array<std::string_view, 4> kLogLevels = {"error", "warning", "info", "debug"};
 constexpr unsigned kMostWorkers = 1024;
 
@@ -97,6 +99,9 @@ Result<bool> take_own(std::string_view word, MountSettings& settings) {
     VARVE_ASSIGN(settings.cache_bytes, parse_size(value));
   } else if (name == "workers" && equals != std::string_view::npos) {
     VARVE_ASSIGN(settings.workers, parse_workers(value));
+  } else if (name == "device" && equals != std::string_view::npos) {
+    VARVE_TRY(codec::cuda::parse_device(value));
+    settings.device = value;
   } else if (name == "log" && !value.empty()) {
     settings.log_file = value;
   } else if (name == "log_level" && equals != std::string_view::npos) {

@@ -21,6 +21,7 @@ struct MountSettings {
   bool supervise = false;      ///< start the daemon again when it dies
   std::string fault_schedule;  ///< TOML, armed before the store is opened; empty: none
   unsigned workers = 0;        ///< 0: one a core
+  std::string device = "cpu";  ///< see codec::cuda::parse_device
   uint64_t cache_bytes = uint64_t{512} << 20;
   std::string log_file;  ///< empty: standard error in the foreground, else STORE/varve.log
   std::string log_level = "info";

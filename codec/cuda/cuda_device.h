@@ -14,7 +14,7 @@ inline void check(cudaError_t status, const char* what) {
   }
 }
 
-/// Not thread-safe; of the thread that made it, as the device in use is each thread's own.
+/// Not thread-safe; one thread after the other may use it.
 class CudaDevice {
  public:
   template <typename T>
@@ -53,14 +53,16 @@ class CudaDevice {
     int found = 0;
     return cudaGetDeviceCount(&found) == cudaSuccess ? found : 0;
   }
-  explicit CudaDevice(int number) {
-    check(cudaSetDevice(number), "the device cannot be used");
+  explicit CudaDevice(int number) : number_(number) {
+    use();
     cudaDeviceProp properties{};
     check(cudaGetDeviceProperties(&properties, number), "the device tells nothing of itself");
     processors_ = properties.multiProcessorCount;
     name_ = properties.name;
   }
   const std::string& name() const { return name_; }
+  /// Makes what the calling thread does go to this device.
+  void use() const { check(cudaSetDevice(number_), "the device cannot be used"); }
 
   template <typename T>
   Buffer<T> make(size_t count, const char* name) {
@@ -85,6 +87,7 @@ class CudaDevice {
   }
 
  private:
+  int number_;
   int processors_ = 1;
   std::string name_;
 };

@@ -23,7 +23,7 @@ struct EncodeCounts {
   uint64_t cpu_tiles = 0;  ///< whether some record is larger than its elements depends on what its lists are packed to
 };
 
-/// Works on arrays that why_unsupported() says nothing against. Not thread-safe: each thread that works has its own.
+/// Works on arrays that why_unsupported() says nothing against. Not thread-safe; one thread after the other may use it.
 /// Errors: ENODEV with a sentence where the device failed and the work can be done on the CPU instead; others are those
 /// of the CPU's codec.
 class DeviceCodec {

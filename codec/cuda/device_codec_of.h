@@ -38,6 +38,7 @@ class DeviceCodecOf : public DeviceCodec {
   template <typename F>
   auto guarded(const F& work) -> decltype(work()) {
     try {
+      device_.use();
       return work();
     } catch (const DeviceError& error) {
       return Error{ENODEV, std::string(error.what())};

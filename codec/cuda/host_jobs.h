@@ -3,6 +3,7 @@
 //   Buffer<T> make<T>(count, name), upload(vector, name)    memory, with get() and download(to, count)
 //   void launch(kernel, blocks, job)                        returns when the kernel has ended
 //   unsigned blocks(work)                                   how many blocks to use for so many pieces of work
+//   std::string name(), void use()                          use: before what a thread does with it
 // and throws DeviceError.
 #pragma once
 

@@ -8,12 +8,14 @@ namespace {
 TEST(MountOptions, TakesWhatIsOursAndWhatIsTheKernels) {
   MountSettings settings;
   ASSERT_TRUE(
-      parse_mount_options("ro,noatime,,nosuid,cache=2G,workers=3,allow_other,log=/tmp/x,log_level=debug", settings)
+      parse_mount_options("ro,noatime,,nosuid,cache=2G,workers=3,allow_other,log=/tmp/x,log_level=debug,device=cuda:1",
+                          settings)
           .ok());
   EXPECT_TRUE(settings.read_only);
   EXPECT_TRUE(settings.allow_other);
   EXPECT_EQ(settings.cache_bytes, uint64_t{2} << 30);
   EXPECT_EQ(settings.workers, 3U);
+  EXPECT_EQ(settings.device, "cuda:1");
   EXPECT_EQ(settings.log_file, "/tmp/x");
   EXPECT_EQ(settings.log_level, "debug");
   EXPECT_EQ(settings.kernel_options, (std::vector<std::string>{"noatime", "nosuid"}));
@@ -45,7 +47,7 @@ TEST(MountOptions, NamesUnknownWordsAndTheirNeighbours) {
   ASSERT_FALSE(strange.ok());
   EXPECT_NE(strange.error().text.find("cache="), std::string::npos) << "lists what there is";
   for (const char* bad : {"workers=x", "workers=", "workers=-1", "workers=99999", "cache=", "cache=1Q", "cache=-1",
-                          "log_level=loud", "log=", "remount", "workers", "cache"}) {
+                          "log_level=loud", "log=", "remount", "workers", "cache", "device", "device=", "device=gpu"}) {
     EXPECT_FALSE(parse_mount_options(bad, settings).ok()) << bad;
   }
 }

@@ -49,6 +49,7 @@ class EmulatedDevice {
     simt::launch(blocks, cuda::kThreads, schedule_, [&] { kernel(job); });
   }
   std::string name() const { return "threads as fibers"; }
+  void use() const {}
   /// Few, so that each works on several pieces.
   unsigned blocks(size_t work) const { return static_cast<unsigned>(std::min<size_t>(work, 3)); }
 
