@@ -63,7 +63,7 @@ Result<std::optional<Recognised>> recognise_hdf5(FileView& file) {
       array.keep_exact = walk.conventions.reason(array.name);
     }
   }
-  return std::optional(Recognised{"hdf5", std::move(walk.arrays)});
+  return std::optional(Recognised{{}, std::move(walk.arrays)});
 }
 
 }  // namespace varve::fs

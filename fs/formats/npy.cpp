@@ -360,7 +360,7 @@ Result<std::optional<Recognised>> recognise_npy(FileView& file) {
   if (!header) {
     return std::optional<Recognised>();
   }
-  Recognised result{"npy", {}};
+  Recognised result;
   VARVE_ASSIGN(auto array, npy_array(*header, file.size()));
   if (array) {
     result.arrays.push_back(std::move(array->region));

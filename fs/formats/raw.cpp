@@ -63,7 +63,7 @@ Result<std::optional<Recognised>> recognise_raw(std::string_view name, FileView&
   }
   ArrayRegion array = region_of(*declared);
   if (chunk_bytes(array) == file.size() && check_array(array).ok()) {
-    return std::optional(Recognised{"raw", {std::move(array)}});
+    return std::optional(Recognised{{}, {std::move(array)}});
   }
   if (!hint) {
     return std::optional<Recognised>();

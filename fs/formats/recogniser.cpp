@@ -4,52 +4,57 @@
 #include <array>
 
 #include "fs/formats/check.h"
-#include "fs/formats/hdf5.h"
-#include "fs/formats/npy.h"
-#include "fs/formats/raw.h"
+#include "fs/formats/formats.h"
 
 namespace varve::fs {
 
 namespace {
 
-Result<std::optional<Recognised>> first_claim(std::string_view name, FileView& file,
-                                              const std::optional<RawHint>& hint) {
-  VARVE_ASSIGN(auto npy, recognise_npy(file));
-  if (npy) {
-    return npy;
+/// The first bytes of a file, read once for all tests.
+struct Start {
+  std::array<std::byte, 512> bytes{};
+  size_t size = 0;
+
+  explicit Start(FileView& file) {
+    const auto got = file.read(0, bytes);
+    size = got.ok() ? *got : 0;
   }
-  VARVE_ASSIGN(auto hdf5, recognise_hdf5(file));
-  if (hdf5) {
-    return hdf5;
-  }
-  return recognise_raw(name, file, hint);
-}
+  std::span<const std::byte> filled() const { return std::span(bytes).first(size); }
+};
 
 }  // namespace
 
+bool Candidate::has(size_t offset, std::string_view magic) const {
+  return offset <= start.size() && magic.size() <= start.size() - offset &&
+         std::equal(magic.begin(), magic.end(), start.begin() + static_cast<std::ptrdiff_t>(offset),
+                    [](char a, std::byte b) { return static_cast<std::byte>(a) == b; });
+}
+
 Result<std::optional<Recognised>> recognise(std::string_view name, FileView& file, const std::optional<RawHint>& hint) {
-  VARVE_ASSIGN(auto claimed, first_claim(name, file, hint));
-  if (claimed) {
-    VARVE_TRY(check_arrays(*claimed, file.size()));
+  const Start start(file);
+  const Candidate candidate{name, start.filled(), file, hint};
+  for (const Format& format : formats()) {
+    if (!format.may_be(candidate)) {
+      continue;
+    }
+    VARVE_ASSIGN(auto claimed, format.recognise(candidate));
+    if (claimed) {
+      claimed->format = format.name;
+      VARVE_TRY(check_arrays(*claimed, file.size()));
+      return claimed;
+    }
   }
-  return claimed;
+  return std::optional<Recognised>();
 }
 
 bool worth_recognising(std::string_view name, FileView& file, const std::optional<RawHint>& hint) {
   if (file.size() == 0) {
     return false;
   }
-  if (hint || raw_hint_of_name(name)) {
-    return true;
-  }
-  std::array<std::byte, kNpyMagic.size()> start{};
-  auto got = file.read(0, start);
-  if (got.ok() && *got == start.size() &&
-      std::equal(start.begin(), start.end(), kNpyMagic.begin(),
-                 [](std::byte a, char b) { return a == static_cast<std::byte>(b); })) {
-    return true;
-  }
-  return has_hdf5_signature(file);
+  const Start start(file);
+  const Candidate candidate{name, start.filled(), file, hint};
+  return std::any_of(formats().begin(), formats().end(),
+                     [&](const Format& format) { return format.may_be(candidate); });
 }
 
 }  // namespace varve::fs

@@ -48,7 +48,7 @@ struct ArrayRegion {
 };
 
 struct Recognised {
-  std::string format;  ///< "npy", "hdf5", "raw"
+  std::string format;  ///< "npy", "hdf5", ...: recognise() takes it from the table (formats.h)
   std::vector<ArrayRegion> arrays;
 };
 

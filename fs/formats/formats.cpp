@@ -1,0 +1,39 @@
+#include "fs/formats/formats.h"
+
+#include <array>
+
+#include "fs/formats/hdf5.h"
+#include "fs/formats/npy.h"
+#include "fs/formats/raw.h"
+
+namespace varve::fs {
+
+namespace {
+
+/// A recogniser that needs the content alone.
+template <Result<std::optional<Recognised>> (*recognise)(FileView&)>
+Result<std::optional<Recognised>> by_content(const Candidate& candidate) {
+  return recognise(candidate.file);
+}
+
+bool may_be_npy(const Candidate& candidate) { return candidate.has(0, kNpyMagic); }
+
+bool may_be_hdf5(const Candidate& candidate) { return has_hdf5_signature(candidate.file); }
+
+bool may_be_raw(const Candidate& candidate) { return candidate.hint || raw_hint_of_name(candidate.name); }
+
+Result<std::optional<Recognised>> raw(const Candidate& candidate) {
+  return recognise_raw(candidate.name, candidate.file, candidate.hint);
+}
+
+constexpr std::array kFormats{
+    Format{"npy", may_be_npy, by_content<recognise_npy>},
+    Format{"hdf5", may_be_hdf5, by_content<recognise_hdf5>},
+    Format{"raw", may_be_raw, raw},
+};
+
+}  // namespace
+
+std::span<const Format> formats() { return kFormats; }
+
+}  // namespace varve::fs
