@@ -1,6 +1,9 @@
 // Arrays that kernels work on, as the CPU encodes them.
 #pragma once
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <set>
 
 #include "codec/cuda/support.h"
@@ -29,7 +32,7 @@ struct Coded {
 
 /// So many arrays are drawn; under a sanitizer, where each takes ten times as long, fewer.
 #ifdef __SANITIZE_ADDRESS__
-inline constexpr int kRounds = 150;
+inline constexpr int kRounds = 100;
 #else
 inline constexpr int kRounds = 400;
 #endif
@@ -143,6 +146,41 @@ inline void note_kinds(const Coded& coded, const Store& store, std::set<std::str
       }
     }
   }
+}
+
+/// What both an encoder's and a decoder's test must see.
+inline const std::set<std::string> kKindsOfBoth = {"interpolation 0",
+                                                   "interpolation 1",
+                                                   "interpolation 2",
+                                                   "differences along a predicted axis",
+                                                   "differences along a batch axis",
+                                                   "tiny",
+                                                   "several tiles",
+                                                   "several bricks",
+                                                   "coarse method 0",
+                                                   "coarse method 1",
+                                                   "fine method 0",
+                                                   "fine method 1",
+                                                   "1 lanes",
+                                                   "8 lanes",
+                                                   "64 lanes",
+                                                   "coarse list 8",
+                                                   "coarse list 16",
+                                                   "coarse list 32",
+                                                   "coarse list 64",
+                                                   "fine list 8",
+                                                   "fine list 16",
+                                                   "fine list 32",
+                                                   "fine list 64"};
+
+/// Calls visit(round) kRounds times, then on until `kinds` has all that is wanted, which rare ones may take a while.
+template <typename Visit>
+void until_seen(const std::set<std::string>& kinds, const std::set<std::string>& wanted, Visit&& visit) {
+  const auto all = [&] { return std::ranges::includes(kinds, wanted); };
+  for (int round = 0; round < (all() ? kRounds : 8 * kRounds) && !::testing::Test::HasFailure(); ++round) {
+    visit(round);
+  }
+  EXPECT_TRUE(all()) << fmt::format("seen: {}; wanted: {}", fmt::join(kinds, "; "), fmt::join(wanted, "; "));
 }
 
 }  // namespace varve::codec::testing
