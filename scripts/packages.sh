@@ -12,7 +12,8 @@ packages=(
   # mount
   fuse3 attr
   # programs of the tests and the quick start
-  python3 python3-dask python3-h5py python3-netcdf4 python3-numpy python3-pip python3-venv python3-xarray python3-zstandard
+  python3 python3-astropy python3-dask python3-h5py python3-mrcfile python3-netcdf4 python3-nibabel python3-numpy
+  python3-pip python3-venv python3-xarray python3-zstandard
   hdf5-tools netcdf-bin rsync sqlite3 zstd
 )
 

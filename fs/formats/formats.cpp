@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "fs/formats/fits.h"
 #include "fs/formats/hdf5.h"
 #include "fs/formats/npy.h"
 #include "fs/formats/raw.h"
@@ -18,6 +19,8 @@ Result<std::optional<Recognised>> by_content(const Candidate& candidate) {
 
 bool may_be_npy(const Candidate& candidate) { return candidate.has(0, kNpyMagic); }
 
+bool may_be_fits(const Candidate& candidate) { return candidate.has(0, kFitsMagic) && candidate.has(29, "T"); }
+
 bool may_be_hdf5(const Candidate& candidate) { return has_hdf5_signature(candidate.file); }
 
 bool may_be_raw(const Candidate& candidate) { return candidate.hint || raw_hint_of_name(candidate.name); }
@@ -28,6 +31,7 @@ Result<std::optional<Recognised>> raw(const Candidate& candidate) {
 
 constexpr std::array kFormats{
     Format{"npy", may_be_npy, by_content<recognise_npy>},
+    Format{"fits", may_be_fits, by_content<recognise_fits>},
     Format{"hdf5", may_be_hdf5, by_content<recognise_hdf5>},
     Format{"raw", may_be_raw, raw},
 };

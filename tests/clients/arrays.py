@@ -1,51 +1,20 @@
 """What must hold between a file and its copy under a bound, found without Varve's own code.
 
-`problems(original, copy, bound)` reads both files as their users do (h5py, numpy) and compares every byte: those
-outside of arrays that a bound may touch must be equal, and the elements of those must keep the bound.
+`problems(original, copy, bound)` reads both files as their users do (h5py, numpy, astropy, ...) and compares every byte:
+those outside of arrays that a bound may touch must be equal, and the elements of those must keep the bound.
 """
 
-import dataclasses
 import fractions
 import pathlib
 import re
 
+import array_formats
 import h5py
 import numpy as np
+from array_kinds import Array, parts, protected
 
-SMALLEST_1D = 4096
-SMALLEST_BYTES = 10_000
 RAW_NAME = re.compile(r"_(\d+(?:x\d+)*)\.(f32|f64|float32|float64)$")
 RAW_TYPES = {"f32": "<f4", "float32": "<f4", "f64": "<f8", "float64": "<f8"}
-
-
-@dataclasses.dataclass
-class Array:
-    name: str
-    values: np.ndarray  # None in an HDF5 file if `exact`
-    places: list  # of (offset, shape of what lies there, slices of the elements that count)
-    fills: list  # declared missing values
-    itemsize: int  # bytes of one element
-    exact: str = ""  # why a bound must not touch it
-
-
-def protected(array):
-    """Why a bound must not touch a numpy array or an HDF5 dataset, as far as type and shape tell."""
-    if (array.dtype.kind, array.dtype.itemsize) not in (("f", 2), ("f", 4), ("f", 8), ("c", 8), ("c", 16)):
-        return "no float16, float32 or float64"
-    if len(array.shape) == 1 and array.shape[0] < SMALLEST_1D:
-        return "short"
-    if array.size * array.dtype.itemsize < SMALLEST_BYTES:
-        return "small"
-    return ""
-
-
-def parts(values):
-    """Complex numbers as pairs of floats along one more axis: a bound holds for the two parts."""
-    if values.dtype.kind == "c":
-        part = np.dtype(f"{values.dtype.byteorder}f{values.dtype.itemsize // 2}")
-        values = np.ascontiguousarray(values)
-        return values.view(part).reshape(*values.shape, 2)
-    return values
 
 
 def npy_arrays(path):
@@ -166,12 +135,15 @@ def arrays_of(path):
     if RAW_NAME.search(path.name):
         return raw_arrays(path)
     with open(path, "rb") as file:
-        start = file.read(8)
+        start = file.read(512)
     try:
         if start[:6] == b"\x93NUMPY":
             return npy_arrays(path)
         if h5py.is_hdf5(path):
             return hdf5_arrays(path)
+        for is_it, read in array_formats.READERS:
+            if is_it(start):
+                return read(path)
     except (OSError, RuntimeError, ValueError, KeyError):
         return []
     return []

@@ -36,6 +36,7 @@ class MemoryView : public FileView {
     return count;
   }
   std::vector<std::byte>& bytes() { return bytes_; }
+  const std::vector<std::byte>& bytes() const { return bytes_; }
   size_t reads = 0;
 
  private:
