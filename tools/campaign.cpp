@@ -11,12 +11,12 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <system_error>
 #include <thread>
 
-#include "index/file_lock.h"
+#include "tools/campaign_folders.h"
+#include "tools/campaign_work.h"
 #include "tools/mount_point.h"
 #include "tools/report.h"
 
@@ -25,52 +25,6 @@ namespace {
 
 std::atomic<bool> interrupted{false};
 void on_interrupt(int /*signal*/) { interrupted = true; }
-
-std::string file_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-/// The golden run of an earlier start of the same campaign.
-std::optional<Golden> earlier_golden(const Campaign& campaign, const std::string& results) {
-  const auto known = nlohmann::json::parse(file_text(results + "/campaign.json"), nullptr, false);
-  if (!known.is_object() || known.value("text", "") != campaign.text) {
-    return std::nullopt;
-  }
-  Golden golden;
-  golden.folder = results + "/golden";
-  golden.seconds = known.value("seconds", 0.0);
-  constexpr double kUnknown = 60;  // an older table does not tell
-  golden.analysis_seconds = known.value("analysis_seconds", kUnknown);
-  golden.compare_seconds = known.value("compare_seconds", kUnknown);
-  golden.matches = known.value("matches", std::map<std::string, uint64_t>());
-  return golden;
-}
-
-/// `path`: of the campaign's file, for errors.
-Result<Golden> find_golden(const Campaign& campaign, const std::string& path, const std::string& results,
-                           CampaignRunner& runner) {
-  if (auto earlier = earlier_golden(campaign, results)) {
-    return *std::move(earlier);
-  }
-  if (std::filesystem::exists(results + "/runs.csv")) {
-    return Error{EEXIST, fmt::format("{} holds runs of another campaign, or of this one before its file was changed: "
-                                     "give another folder by --results, or remove it",
-                                     results)};
-  }
-  auto made = runner.golden();
-  if (!made.ok()) {
-    return Error{made.error().code, fmt::format("{}: {}", path, made.error().text)};
-  }
-  Golden golden = *std::move(made);
-  const nlohmann::ordered_json facts = {{"seconds", golden.seconds},
-                                        {"analysis_seconds", golden.analysis_seconds},
-                                        {"compare_seconds", golden.compare_seconds},
-                                        {"matches", golden.matches},
-                                        {"text", campaign.text}};
-  VARVE_TRY(write_result(results + "/campaign.json", facts.dump(2) + "\n"));
-  return golden;
-}
 
 struct Task {
   const CampaignFault* fault = nullptr;
@@ -182,7 +136,7 @@ void run_tasks(CampaignRunner& runner, const Golden& golden, const std::vector<T
   std::atomic<size_t> next{0};
   const auto work = [&] {
     for (size_t i = next++; i < tasks.size() && !interrupted && !ledger.failed(); i = next++) {
-      auto result = runner.run(golden, *tasks[i].fault, tasks[i].run, &interrupted);
+      auto result = runner.run(golden, *tasks[i].fault, tasks[i].run);
       if (interrupted) {
         return;  // the run was cut off
       }
@@ -219,7 +173,7 @@ Status run_one(CampaignRunner& runner, const Golden& golden, const Campaign& cam
                                      campaign.runs - 1)};
   }
   runner.keep_all();
-  VARVE_ASSIGN(const RunResult result, runner.run(golden, *fault, run, &interrupted));
+  VARVE_ASSIGN(const RunResult result, runner.run(golden, *fault, run));
   fmt::print("{}{}", csv_header(), csv_line(result));
   fmt::print("store, log and what the program printed are in {}/kept/{}-{}\n", results, name, run);
   return {};
@@ -275,82 +229,6 @@ std::string command_of(const CampaignOptions& options, const std::string& file, 
   return command + (options.runs == 0 ? "" : fmt::format(" --runs {}", options.runs));
 }
 
-/// Its mounts are below a folder of this process alone, which goes at the end.
-class Scratch {
- public:
-  explicit Scratch(const std::string& wanted) {
-    const char* temporary = std::getenv("TMPDIR");
-    const std::string base = !wanted.empty() ? wanted : temporary != nullptr ? temporary : "/tmp";
-    path_ = fmt::format("{}/varve-campaign-{}", base, getpid());
-    std::filesystem::create_directory(path_, problem_);  // in a folder that is there
-  }
-  /// It could not be made.
-  Status check() const {
-    return problem_
-               ? Status(Error{problem_.value(), fmt::format("cannot make {} for stores and mounts: {}; give another "
-                                                            "folder by --scratch",
-                                                            path_, problem_.message())})
-               : Status();
-  }
-  ~Scratch() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-  std::error_code problem_;
-};
-
-/// The folder of results, which others keep out of while this lives. What was made of it goes again unless there is a
-/// golden run in the end.
-class ResultsFolder {
- public:
-  explicit ResultsFolder(std::string path) : path_(std::move(path)) {}
-  ~ResultsFolder() {
-    std::error_code ignored;
-    if (lock_ && !std::filesystem::exists(path_ + "/campaign.json", ignored)) {
-      std::filesystem::remove_all(path_ + "/golden", ignored);
-      std::filesystem::remove(path_ + "/lock", ignored);
-      std::filesystem::remove(path_, ignored);  // if nothing else is there
-    }
-  }
-  ResultsFolder(const ResultsFolder&) = delete;
-  ResultsFolder& operator=(const ResultsFolder&) = delete;
-
-  /// EBUSY: another process has it.
-  Status take() {
-    VARVE_TRY(make(path_));
-    const std::string path = path_ + "/lock";
-    auto lock = index::FileLock::take(path, index::FileLock::Mode::exclusive);
-    if (!lock.ok()) {
-      return lock.error().code != EBUSY
-                 ? lock.error()
-                 : Error{EBUSY, fmt::format("{} runs a campaign with results in {}: wait for it, or give another "
-                                            "folder by --results",
-                                            index::FileLock::holder(path), path_)};
-    }
-    lock_ = *std::move(lock);
-    return {};
-  }
-  /// For what runs leave.
-  Status prepare() const { return make(path_ + "/journals"); }
-
- private:
-  static Status make(const std::string& path) {
-    std::error_code problem;
-    std::filesystem::create_directories(path, problem);
-    return problem ? Status(Error{problem.value(), fmt::format("cannot make {}: {}", path, problem.message())})
-                   : Status();
-  }
-
-  const std::string path_;
-  std::unique_ptr<index::FileLock> lock_;
-};
-
 }  // namespace
 
 Status unwritten(const std::string& path) {
@@ -381,22 +259,22 @@ Status run_campaign(const CampaignOptions& options) {
   VARVE_ASSIGN(results, absolute_path(results));
   ResultsFolder folder(results);
   VARVE_TRY(folder.take());
-  const Scratch scratch(options.scratch);
-  VARVE_TRY(scratch.check());
+  ScratchFolder scratch(options.scratch);
+  VARVE_TRY(scratch.take());
   interrupted = false;
   struct sigaction action {};
   action.sa_handler = on_interrupt;
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
 
-  CampaignRunner runner(campaign, results, scratch.path());
+  CampaignRunner runner(campaign, results, scratch.path(), interrupted);
   VARVE_ASSIGN(const Golden golden, find_golden(campaign, options.path, results, runner));
   VARVE_TRY(folder.prepare());
   if (!options.only.empty()) {
     return run_one(runner, golden, campaign, options, results);
   }
-  std::vector<RunResult> done = parse_csv(file_text(results + "/runs.csv"));
-  add_changes(file_text(results + "/changes.csv"), done);
+  std::vector<RunResult> done = parse_csv(text_of(results + "/runs.csv"));
+  add_changes(text_of(results + "/changes.csv"), done);
   const std::vector<Task> tasks = tasks_left(campaign, done);
   Ledger ledger(results, done, done.size() + tasks.size());
   const unsigned workers = options.workers != 0 ? options.workers : std::max(1U, std::thread::hardware_concurrency());

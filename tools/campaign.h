@@ -3,7 +3,8 @@
 //   campaign.cpp          threads, resumption            campaign_outputs.cpp  comparison, verdict
 //   campaign_golden.cpp   the run without a fault        campaign_report.cpp   statistics, CSV, HTML
 //   campaign_work.cpp     a run's store and mount        campaign_plots.cpp    PNG
-//   campaign_changes.cpp  which bytes were hit
+//   campaign_changes.cpp  which bytes were hit          campaign_record.cpp   the golden run of an earlier start
+//   campaign_folders.h    results, scratch
 #pragma once
 
 #include <array>
@@ -67,6 +68,8 @@ struct Campaign {
   /// The schedule of a run: the fault strikes at the nth matching operation.
   std::string schedule(const CampaignFault& fault, uint64_t nth, uint64_t run) const;
   uint64_t seed_of(const CampaignFault& fault, uint64_t run) const;
+  /// Of the program, which took so many seconds in the golden run; of that run itself, without them.
+  std::chrono::milliseconds limit_of_program(std::optional<double> seconds = {}) const;
   /// Of what looks at a run's results, and took so many seconds in the golden run.
   std::chrono::milliseconds limit_after(double seconds) const;
   const OutputRule* rule_for(const std::string& output) const;
@@ -128,10 +131,11 @@ struct Golden {
 /// Runs on mounts below `scratch`. Thread-safe.
 class CampaignRunner {
  public:
-  CampaignRunner(const Campaign& campaign, std::string results, std::string scratch);
+  /// `stop`: becomes true when all is to end soon: EINTR.
+  CampaignRunner(const Campaign& campaign, std::string results, std::string scratch, const std::atomic<bool>& stop);
 
   Result<Golden> golden();
-  Result<RunResult> run(const Golden& golden, const CampaignFault& fault, uint64_t run, const std::atomic<bool>* stop);
+  Result<RunResult> run(const Golden& golden, const CampaignFault& fault, uint64_t run);
   /// Runs leave their store, log and outputs under results/kept/.
   void keep_all() { keep_ = true; }
 
@@ -144,8 +148,7 @@ class CampaignRunner {
   Status check_compare(Golden& golden, const Work& work, const std::string& output) const;
   static Error nothing_matches(const Work& work, const CampaignFault& fault);
   Status analyse(Work& work, std::chrono::milliseconds limit, double* seconds = nullptr) const;
-  Status execute(const Golden& golden, Work& work, const std::string& schedule, std::chrono::milliseconds limit,
-                 const std::atomic<bool>* stop);
+  Status execute(const Golden& golden, Work& work, const std::string& schedule, std::chrono::milliseconds limit);
   void note_injection(const Golden& golden, const Work& work, RunResult& result);
   Outcome judge(const Golden& golden, Work& work, RunResult& result);
   std::optional<Outcome> judge_output(const Golden& golden, Work& work, const std::string& output, RunResult& result);
@@ -154,11 +157,19 @@ class CampaignRunner {
 
   const Campaign& campaign_;
   const std::string results_, scratch_;
+  const std::atomic<bool>& stop_;
   bool keep_ = false;
   fs::RecogniserPool recognisers_;
   std::mutex mutex_;  ///< guards what follows
   std::map<std::string, std::shared_ptr<const faults::StructureMap>> maps_;
 };
+
+// campaign_record.cpp
+/// The golden run that `results` has, or a new one. `path`: of the campaign's file, for errors. EEXIST: the folder
+/// holds runs of another campaign, or from before a file changed that this one's runs depend on: a program or a path
+/// that its commands name, or an input.
+Result<Golden> find_golden(const Campaign& campaign, const std::string& path, const std::string& results,
+                           CampaignRunner& runner);
 
 // campaign_changes.cpp
 std::string changes_header();

@@ -41,11 +41,8 @@ Result<std::optional<uint64_t>> CampaignRunner::count_matches(Work& work, const 
 Result<uint64_t> CampaignRunner::profile(Work& work, const CampaignFault& fault) {
   VARVE_TRY(prepare(work));
   VARVE_TRY(work.tell("arm", campaign_.schedule(fault, kNever, 0)));
-  const auto limit = campaign_.time_limit > 0
-                         ? std::chrono::milliseconds(static_cast<int64_t>(1e3 * campaign_.time_limit))
-                         : std::chrono::milliseconds(24h);
   const Program program{campaign_.command, work.root, work.folder + "/stdout", work.folder + "/stderr"};
-  VARVE_ASSIGN(const Ending ending, run_word("command", program, limit));
+  VARVE_ASSIGN(const Ending ending, run_word("command", program, campaign_.limit_of_program(), stop_));
   if (ending.timed_out || ending.signal != 0 || ending.status != 0) {
     return Error{EINVAL,
                  fmt::format("without any fault the program ended with status {}, signal {}{}: {}", ending.status,

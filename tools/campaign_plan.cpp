@@ -177,6 +177,13 @@ Status read_top(const TableReader& in, Campaign& campaign) {
   return read_faults(in, campaign);
 }
 
+std::chrono::milliseconds milliseconds_of(double seconds) {
+  return std::chrono::milliseconds(static_cast<int64_t>(1e3 * seconds));
+}
+
+/// For what took so many seconds in the golden run, in seconds.
+double patience_after(double seconds) { return 10 * seconds + 5; }
+
 /// {here} in commands stands for the campaign's folder.
 void fill_in(std::vector<std::string>& words, std::string_view name, const std::string& value) {
   for (std::string& word : words) {
@@ -216,8 +223,13 @@ std::string Campaign::schedule(const CampaignFault& fault, uint64_t nth, uint64_
                      fault.seam == "device" ? kUncached : "");
 }
 
+std::chrono::milliseconds Campaign::limit_of_program(std::optional<double> seconds) const {
+  constexpr auto kLongest = std::chrono::hours(24);
+  return time_limit > 0 ? milliseconds_of(time_limit) : seconds ? milliseconds_of(patience_after(*seconds)) : kLongest;
+}
+
 std::chrono::milliseconds Campaign::limit_after(double seconds) const {
-  return std::chrono::milliseconds(static_cast<int64_t>(1e3 * std::max(time_limit, 10 * seconds + 5)));
+  return milliseconds_of(std::max(time_limit, patience_after(seconds)));
 }
 
 const OutputRule* Campaign::rule_for(const std::string& output) const {

@@ -15,10 +15,12 @@ constexpr std::chrono::milliseconds kDeathLimit = 5s;
 
 }  // namespace
 
-CampaignRunner::CampaignRunner(const Campaign& campaign, std::string results, std::string scratch)
+CampaignRunner::CampaignRunner(const Campaign& campaign, std::string results, std::string scratch,
+                               const std::atomic<bool>& stop)
     : campaign_(campaign),
       results_(std::move(results)),
       scratch_(std::move(scratch)),
+      stop_(stop),
       recognisers_(fs::WorkerOptions()) {}
 
 Status CampaignRunner::prepare(Work& work) {
@@ -36,11 +38,11 @@ Status CampaignRunner::prepare(Work& work) {
 
 /// Arms, runs the program, disarms, runs the analysis.
 Status CampaignRunner::execute(const Golden& golden, Work& work, const std::string& schedule,
-                               std::chrono::milliseconds limit, const std::atomic<bool>* stop) {
+                               std::chrono::milliseconds limit) {
   VARVE_TRY(work.tell("arm", schedule));
   const Program program{campaign_.command, work.root, work.folder + "/stdout", work.folder + "/stderr"};
   VARVE_ASSIGN(Child child, Child::start(program));
-  work.ending = child.wait(limit, stop);
+  work.ending = child.wait(limit, &stop_);
   if (!work.ending) {
     work.let_go();  // or the program could not be ended: it waits for the mount
     work.ending = child.kill();
@@ -74,7 +76,7 @@ Status CampaignRunner::analyse(Work& work, std::chrono::milliseconds limit, doub
     return {};
   }
   const Program analysis{campaign_.analysis, work.root, work.folder + "/analysis", work.folder + "/analysis.errors"};
-  VARVE_ASSIGN(const Ending after, run_word("analysis", analysis, limit));
+  VARVE_ASSIGN(const Ending after, run_word("analysis", analysis, limit, stop_));
   if (seconds != nullptr) {
     *seconds = after.seconds;
   }
@@ -83,8 +85,7 @@ Status CampaignRunner::analyse(Work& work, std::chrono::milliseconds limit, doub
   return {};
 }
 
-Result<RunResult> CampaignRunner::run(const Golden& golden, const CampaignFault& fault, uint64_t run,
-                                      const std::atomic<bool>* stop) {
+Result<RunResult> CampaignRunner::run(const Golden& golden, const CampaignFault& fault, uint64_t run) {
   const uint64_t matches = golden.matches.at(fault.name);
   RunResult result{fault.name, fault.model, fault.seam, run, 0, campaign_.seed_of(fault, run)};
   faults::Draw draw(campaign_.seed, faults::hash_of(fault.name), run);
@@ -92,9 +93,8 @@ Result<RunResult> CampaignRunner::run(const Golden& golden, const CampaignFault&
   Work work(fmt::format("{}/{}-{}", keep_ ? results_ + "/kept" : scratch_, fault.name, run));
   work.keep = keep_;
   VARVE_TRY(prepare(work));
-  const double seconds = campaign_.time_limit > 0 ? campaign_.time_limit : 10 * golden.seconds + 5;
-  const Status done = execute(golden, work, campaign_.schedule(fault, result.nth, run),
-                              std::chrono::milliseconds(static_cast<int64_t>(1000 * seconds)), stop);
+  const Status done =
+      execute(golden, work, campaign_.schedule(fault, result.nth, run), campaign_.limit_of_program(golden.seconds));
   if (!work.ending) {
     return done.error();
   }

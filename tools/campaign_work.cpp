@@ -127,8 +127,12 @@ Status copy_tree(const std::string& from, const std::string& to) {
                  : Status();
 }
 
-Result<Ending> run_word(std::string_view key, const Program& program, std::chrono::milliseconds limit) {
-  auto ended = tools::run(program, limit);
+Result<Ending> run_word(std::string_view key, const Program& program, std::chrono::milliseconds limit,
+                        const std::atomic<bool>& stop) {
+  auto ended = tools::run(program, limit, &stop);
+  if (stop) {
+    return Error{EINTR, "interrupted; the same command goes on"};
+  }
   return ended.ok()
              ? std::move(ended)
              : Error{ended.error().code, fmt::format("'{}': {}; programs are looked for in PATH, or by a path from "

@@ -37,8 +37,9 @@ Kind kind_of(const std::string& path);
 /// Where a link leads; what lies in `root` from there, so that links of two copies of a folder compare equal.
 std::string link_text(const std::string& path, const std::string& root);
 
-/// Runs the program that `key` of the campaign's file names.
-Result<Ending> run_word(std::string_view key, const Program& program, std::chrono::milliseconds limit);
+/// Runs the program that `key` of the campaign's file names. EINTR: `stop` became true.
+Result<Ending> run_word(std::string_view key, const Program& program, std::chrono::milliseconds limit,
+                        const std::atomic<bool>& stop);
 
 /// What a run has on the disk. Taken away at the end.
 struct CampaignRunner::Work {

@@ -338,6 +338,101 @@ def scenario_leftovers(m):
     check("NAME.results beside NAME.toml" in " ".join(shown.split()), f"the true folder: {shown}")
 
 
+CHANGED = """
+command = ["sh", "-e", "-c", "'{here}/a program' > x; cat in >> x; echo . >> '{here}/counted'"]
+inputs = "inputs"
+runs = 2
+[[output]]
+path = "x"
+compare = ["cmp", "-s", "{golden}", "{found}"]
+[[fault]]
+name = "drop"
+model = "dropped_write"
+path = "x"
+"""
+
+
+def scenario_changed(m):
+    """Runs of a program, input or campaign that changed are not mixed with those from before; files that the runs write themselves may change."""
+    folder = m.plain / "a study"
+    (folder / "inputs").mkdir(parents=True)
+    (folder / "inputs" / "in").write_text("input\n")
+    program = folder / "a program"
+    program.write_text("#!/bin/sh\necho one\n")
+    program.chmod(0o755)
+    path, results = folder / "c.toml", folder / "c.results"
+    path.write_text(CHANGED)
+
+    def campaign(*more, status=0):
+        return run(mounted.BINARY, "faults", "campaign", path, *more, status=status)
+
+    campaign()
+    campaign("--runs", "3")
+    equal(len(rows(results)), 3, "it goes on, though the runs wrote beside the campaign's file")
+    kept = (results / "runs.csv").read_bytes()
+    for changed, text in ((program, "#!/bin/sh\necho two\n"), (folder / "inputs" / "in", "other\n"), (folder / "inputs" / "new", "")):
+        before = changed.read_text() if changed.exists() else None
+        changed.write_text(text)
+        for more in ((), ("--runs", "4"), ("--only", "drop:1")):
+            done = campaign(*more, status=2)
+            check(f"from before {changed} changed" in done.stderr and "--results" in done.stderr, f"{changed.name}, {more}: {done.stderr.strip()}")
+        equal((results / "runs.csv").read_bytes(), kept, "and nothing was added")
+        changed.unlink() if before is None else changed.write_text(before)
+    campaign("--runs", "4")
+    equal(len(rows(results)), 4, "it goes on once all is as it was")
+
+
+ENDLESS = """
+command = ["sh", "-c", "echo x > x; sleep 600"]
+time_limit = 700
+runs = 1
+[[fault]]
+name = "count"
+model = "count"
+"""
+
+
+def scenario_killed(m):
+    """What a campaign leaves that SIGKILL ended is taken away by the next: mounts, daemons and folders, but nothing of one that runs."""
+    def start(name, text):
+        path = m.plain / f"{name}.toml"
+        path.write_text(text)
+        return subprocess.Popen([mounted.BINARY, "faults", "campaign", path, "--scratch", m.plain], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def mounts():
+        return [line.split()[4] for line in open("/proc/self/mountinfo") if str(m.plain) in line.split()[4]]
+
+    def wait_for_mount(process):
+        mount = str(m.plain / f"varve-campaign-{process.pid}" / "golden" / "mnt")
+        for _ in range(600):
+            if mount in mounts() and os.path.exists(mount + "/x"):
+                return int(open(mount + "/.varve/pid").read())
+            time.sleep(0.05)
+        raise mounted.Failure("the campaign did not come to its program")
+
+    killed, other = start("killed", ENDLESS), start("other", ENDLESS)
+    daemon = wait_for_mount(killed)
+    wait_for_mount(other)
+    killed.kill()
+    killed.wait()
+    equal(len(mounts()), 2, "a killed campaign leaves its mount")
+    (m.plain / "varve-campaign-notes").mkdir()
+    path = m.plain / "next.toml"
+    path.write_text(ENDLESS.replace("; sleep 600", ""))
+    run(mounted.BINARY, "faults", "campaign", path, "--scratch", m.plain)
+    equal(sorted(file.name for file in m.plain.glob("varve-campaign-*")), [f"varve-campaign-{other.pid}", "varve-campaign-notes"], "the next one takes its folder away")
+    equal(len(mounts()), 1, "and its mount, not that of a campaign that runs")
+    for _ in range(100):
+        if not os.path.exists(f"/proc/{daemon}"):
+            break
+        time.sleep(0.05)
+    check(not os.path.exists(f"/proc/{daemon}"), "its daemon is gone")
+    equal(other.poll(), None, "the other goes on")
+    other.terminate()
+    equal(other.wait(timeout=60), 2, "and ends when it is told")
+    equal(mounts(), [], "without a mount")
+
+
 def scenario_unmount(m):
     """With restart = "unmount" faults strike what an unmount writes, and results are read from the store that is mounted after it."""
     path = m.plain / "c.toml"
