@@ -192,14 +192,12 @@ Status Core::put_content(index::Batch& batch, Node& node, const std::shared_ptr<
   inode.object = sealed->object;
   inode.stored = stored;
   batch.put_inode(inode);
-  const auto durability = node.staging_synced ? index::Durability::synced : index::Durability::buffered;
-  VARVE_TRY(index_->commit(std::move(batch), durability));
+  // Committed first and synced when the staging goes: after a sync that fails the switch has taken place all the same.
+  VARVE_TRY(commit(std::move(batch)));
   node.inode = inode;
   node.inode_changed = false;
   node.sealed = sealed;
-  node.staging->discard();
-  node.staging.reset();
-  node.staging_noted = node.staging_synced = false;
+  drop_staging(node);
   return {};
 }
 

@@ -67,7 +67,8 @@ class Batch {
 
 enum class Durability {
   buffered,  ///< survives the process's death, not a power cut
-  synced,    ///< on the disk when commit returns, and so is everything committed before
+  synced,    ///< on the disk when commit returns, and so is everything committed before. An error may be of the sync:
+             ///< then the batch is committed, and a power cut may still undo it
 };
 
 /// Writes the records of one object that is not visible yet. Thread-safe. Destroyed without publish: the records are

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <system_error>
 
 namespace varve::index {
 namespace {
@@ -106,13 +107,15 @@ Error from_rocksdb(const rocksdb::Status& status, std::string_view what, const s
   const auto error = [&](int code, std::string_view remedy) {
     return Error{code, fmt::format("{} the index database {} failed: {}; {}", what, path, said, remedy)};
   };
-  if (status.IsNoSpace() || status.subcode() == rocksdb::Status::kNoSpace) {
-    return error(ENOSPC, "free space on the store's disk; writing goes on by itself then");
+  // RocksDB keeps no errno, but the system's words for it.
+  const auto says = [&](int code) { return said.find(std::generic_category().message(code)) != std::string::npos; };
+  if (says(EROFS)) {
+    return error(EROFS, "the store's disk is read-only: see the messages of the kernel, and make it writable again");
   }
-  if (said.find("Disk quota exceeded") != std::string::npos) {
-    return error(EDQUOT, "raise the quota or free space on the store's disk");
+  if (says(EDQUOT)) {
+    return error(EDQUOT, "raise the quota or free space on the store's disk; writing goes on by itself then");
   }
-  if (said.find("No space left on device") != std::string::npos) {
+  if (status.IsNoSpace() || status.subcode() == rocksdb::Status::kNoSpace || says(ENOSPC)) {
     return error(ENOSPC, "free space on the store's disk; writing goes on by itself then");
   }
   if (status.IsCorruption()) {
