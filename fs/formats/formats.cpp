@@ -4,6 +4,8 @@
 
 #include "fs/formats/fits.h"
 #include "fs/formats/hdf5.h"
+#include "fs/formats/mrc.h"
+#include "fs/formats/nifti.h"
 #include "fs/formats/npy.h"
 #include "fs/formats/raw.h"
 
@@ -30,10 +32,9 @@ Result<std::optional<Recognised>> raw(const Candidate& candidate) {
 }
 
 constexpr std::array kFormats{
-    Format{"npy", may_be_npy, by_content<recognise_npy>},
-    Format{"fits", may_be_fits, by_content<recognise_fits>},
-    Format{"hdf5", may_be_hdf5, by_content<recognise_hdf5>},
-    Format{"raw", may_be_raw, raw},
+    Format{"npy", may_be_npy, by_content<recognise_npy>},       Format{"fits", may_be_fits, by_content<recognise_fits>},
+    Format{"nifti", may_be_nifti, by_content<recognise_nifti>}, Format{"mrc", may_be_mrc, by_content<recognise_mrc>},
+    Format{"hdf5", may_be_hdf5, by_content<recognise_hdf5>},    Format{"raw", may_be_raw, raw},
 };
 
 }  // namespace

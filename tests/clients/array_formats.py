@@ -32,4 +32,30 @@ def fits_arrays(path):
     return arrays
 
 
-READERS = [(lambda start: start.startswith(b"SIMPLE  =") and start[29:30] == b"T", fits_arrays)]
+def nifti_arrays(path):
+    import nibabel
+
+    image = nibabel.load(path)
+    slope, inter = image.header.get_slope_inter()
+    exact = "packed" if slope is not None and (slope, inter) != (1, 0) else ""
+    if image.header.get_intent()[0] in ("label", "neuroname"):
+        exact = exact or "labels"
+    return [contiguous("", np.array(image.dataobj.get_unscaled()).T, image.dataobj.offset, exact=exact)]
+
+
+def mrc_arrays(path):
+    import mrcfile
+
+    with mrcfile.open(path, permissive=True) as file:
+        return [contiguous("", file.data.copy(), 1024 + int(file.header.nsymbt))]
+
+
+def is_nifti(start):
+    return start[344:348] == b"n+1\0" or start[4:12] == b"n+2\0\r\n\x1a\n"
+
+
+READERS = [
+    (lambda start: start.startswith(b"SIMPLE  =") and start[29:30] == b"T", fits_arrays),
+    (is_nifti, nifti_arrays),
+    (lambda start: start[208:212] == b"MAP ", mrc_arrays),
+]
