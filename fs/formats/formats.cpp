@@ -5,6 +5,7 @@
 #include "fs/formats/fits.h"
 #include "fs/formats/hdf5.h"
 #include "fs/formats/mrc.h"
+#include "fs/formats/netcdf3.h"
 #include "fs/formats/nifti.h"
 #include "fs/formats/npy.h"
 #include "fs/formats/raw.h"
@@ -25,6 +26,8 @@ bool may_be_fits(const Candidate& candidate) { return candidate.has(0, kFitsMagi
 
 bool may_be_hdf5(const Candidate& candidate) { return has_hdf5_signature(candidate.file); }
 
+bool may_be_netcdf3(const Candidate& candidate) { return has_netcdf3_magic(candidate.file); }
+
 bool may_be_raw(const Candidate& candidate) { return candidate.hint || raw_hint_of_name(candidate.name); }
 
 Result<std::optional<Recognised>> raw(const Candidate& candidate) {
@@ -32,9 +35,13 @@ Result<std::optional<Recognised>> raw(const Candidate& candidate) {
 }
 
 constexpr std::array kFormats{
-    Format{"npy", may_be_npy, by_content<recognise_npy>},       Format{"fits", may_be_fits, by_content<recognise_fits>},
-    Format{"nifti", may_be_nifti, by_content<recognise_nifti>}, Format{"mrc", may_be_mrc, by_content<recognise_mrc>},
-    Format{"hdf5", may_be_hdf5, by_content<recognise_hdf5>},    Format{"raw", may_be_raw, raw},
+    Format{"npy", may_be_npy, by_content<recognise_npy>},
+    Format{"fits", may_be_fits, by_content<recognise_fits>},
+    Format{"nifti", may_be_nifti, by_content<recognise_nifti>},
+    Format{"mrc", may_be_mrc, by_content<recognise_mrc>},
+    Format{"netcdf3", may_be_netcdf3, by_content<recognise_netcdf3>},
+    Format{"hdf5", may_be_hdf5, by_content<recognise_hdf5>},
+    Format{"raw", may_be_raw, raw},
 };
 
 }  // namespace

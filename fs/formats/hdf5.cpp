@@ -2,27 +2,39 @@
 
 #include <fmt/format.h>
 
-#include "fs/formats/hdf5_conventions.h"
+#include "fs/formats/conventions.h"
 #include "fs/formats/hdf5_dataset.h"
 #include "fs/formats/hdf5_file.h"
+#include "fs/formats/hdf5_types.h"
 
 namespace varve::fs {
 
 namespace {
+
+class DatasetAttributes : public VariableAttributes {
+ public:
+  explicit DatasetAttributes(hid_t dataset) : dataset_(dataset) {}
+  bool has(const char* name) const override { return has_attribute(dataset_, name); }
+  std::optional<std::string> text(const char* name) const override { return text_attribute(dataset_, name); }
+
+ private:
+  hid_t dataset_;
+};
 
 /// What the walk over the file gathers.
 struct Walk {
   Hdf5Lookups lookups;
   hid_t file = -1;
   std::vector<ArrayRegion> arrays;
-  Hdf5Conventions conventions;
+  Conventions conventions;
   std::string failure;
 };
 
 void look_at_dataset(Walk& walk, const std::string& name) {
   Hdf5Dataset dataset(walk.file, name);
   if (dataset) {
-    walk.conventions.look_at(dataset.id.get(), name);
+    const bool line = dataset.space && H5Sget_simple_extent_ndims(dataset.space.get()) <= 1;
+    walk.conventions.look_at(name, DatasetAttributes(dataset.id.get()), line, false);
     auto array = locate_array(walk.lookups, name, dataset);
     if (array) {
       walk.arrays.push_back(std::move(*array));

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "fs/formats/check.h"
+#include "fs/formats/conventions.h"
 #include "fs/formats/hdf5_driver.h"
 
 namespace varve::fs {
@@ -12,7 +13,6 @@ namespace varve::fs {
 namespace {
 
 constexpr size_t kLongestText = size_t{1} << 16;
-constexpr size_t kMostFillValues = 8;
 constexpr int kDeepestArray = 8;
 
 bool fills_its_bytes(hid_t type) { return H5Tget_precision(type) == 8 * H5Tget_size(type) && H5Tget_offset(type) == 0; }
@@ -135,12 +135,6 @@ std::optional<Hdf5Element> describe(hid_t type, int depth) {  // NOLINT(misc-no-
   return element;
 }
 
-void add_once(std::vector<uint64_t>& values, uint64_t value) {
-  if (values.size() < kMostFillValues && std::find(values.begin(), values.end(), value) == values.end()) {
-    values.push_back(value);
-  }
-}
-
 void add_patterns(std::vector<uint64_t>& values, const std::vector<std::byte>& bytes, size_t size, bool swapped) {
   for (size_t at = 0; at + size <= bytes.size(); at += size) {
     uint64_t pattern = 0;
@@ -148,7 +142,7 @@ void add_patterns(std::vector<uint64_t>& values, const std::vector<std::byte>& b
       size_t source = swapped ? size - 1 - i : i;
       pattern |= std::to_integer<uint64_t>(bytes[at + source]) << (8 * i);
     }
-    add_once(values, pattern);
+    add_fill_value(values, pattern);
   }
 }
 

@@ -1,323 +1,206 @@
 #include "fs/formats/netcdf3.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cmath>
 #include <cstring>
+#include <limits>
 
-#include "fs/formats/array_image.h"
 #include "fs/formats/check.h"
-#include "fs/formats/thinning.h"
+#include "fs/formats/conventions.h"
+#include "fs/formats/netcdf3_header.h"
 
 namespace varve::fs {
 
 namespace {
 
-constexpr uint64_t kLongestHeader = uint64_t{16} << 20;
-constexpr uint64_t kMostRecordChunks = uint64_t{1} << 21;
-constexpr uint32_t kChar = 2;
+/// Record variables have a chunk for each record. A file may have so many; more if it has so many bytes for each.
+constexpr uint64_t kFewChunks = 1024;
+constexpr uint64_t kMostChunks = uint64_t{1} << 20;
+constexpr uint64_t kBytesForChunk = 256;
 
-Error malformed(std::string_view why) {
-  return Error{EBADMSG, fmt::format("the NetCDF header cannot be read: {}", why)};
-}
-
-/// A number of the header, which stays where it is in an image.
-struct Field {
-  size_t at = 0;
-  size_t bytes = 4;
+uint64_t big_endian_number(std::span<const std::byte> bytes) {
   uint64_t value = 0;
-};
-
-struct Dimension {
-  std::string name;
-  Field length;  ///< 0: the record dimension
-};
-
-struct Variable {
-  std::string name;
-  std::vector<size_t> dimensions;
-  uint32_t type = 0;
-  Field size, begin;
-  bool record = false;
-};
-
-struct Header {
-  codec::Bytes bytes;
-  Field records;
-  std::vector<Dimension> dimensions;
-  std::vector<Variable> variables;
-};
-
-std::optional<codec::DType> dtype_of(uint32_t type) {
-  using codec::DType;
-  constexpr std::array<DType, 12> kTypes{DType::u8,  DType::i8, DType::u8,  DType::i16, DType::i32, DType::f32,
-                                         DType::f64, DType::u8, DType::u16, DType::u32, DType::i64, DType::u64};
-  return type >= 1 && type < kTypes.size() ? std::optional(kTypes.at(type)) : std::nullopt;
+  for (const std::byte byte : bytes) {
+    value = value << 8 | std::to_integer<uint64_t>(byte);
+  }
+  return value;
 }
 
-uint64_t padded(uint64_t bytes) { return (bytes + 3) / 4 * 4; }
+/// A number of any type; long double holds all of them exactly. No f16, which the format lacks.
+long double number_of(uint64_t pattern, codec::DType type) {
+  using codec::DType;
+  switch (type) {
+    case DType::i8:
+      return static_cast<int8_t>(pattern);
+    case DType::i16:
+      return static_cast<int16_t>(pattern);
+    case DType::i32:
+      return static_cast<int32_t>(pattern);
+    case DType::i64:
+      return static_cast<int64_t>(pattern);
+    case DType::f32:
+      return std::bit_cast<float>(static_cast<uint32_t>(pattern));
+    case DType::f64:
+      return std::bit_cast<double>(pattern);
+    default:
+      return pattern;
+  }
+}
 
-/// Reads the header's numbers and lists. Past the end: zeros, and from then on failed().
-class HeaderReader {
+template <typename Integer>
+std::optional<uint64_t> integer_pattern(long double number) {
+  const bool fits = number >= static_cast<long double>(std::numeric_limits<Integer>::min()) &&
+                    number <= static_cast<long double>(std::numeric_limits<Integer>::max()) &&
+                    std::trunc(number) == number;
+  return fits ? std::optional<uint64_t>(static_cast<std::make_unsigned_t<Integer>>(static_cast<Integer>(number)))
+              : std::nullopt;
+}
+
+/// What a program writes that converts the number to the type. Nothing: it is no such number.
+std::optional<uint64_t> pattern_of(long double number, codec::DType type) {
+  using codec::DType;
+  switch (type) {
+    case DType::u8:
+      return integer_pattern<uint8_t>(number);
+    case DType::i8:
+      return integer_pattern<int8_t>(number);
+    case DType::u16:
+      return integer_pattern<uint16_t>(number);
+    case DType::i16:
+      return integer_pattern<int16_t>(number);
+    case DType::u32:
+      return integer_pattern<uint32_t>(number);
+    case DType::i32:
+      return integer_pattern<int32_t>(number);
+    case DType::u64:
+      return integer_pattern<uint64_t>(number);
+    case DType::i64:
+      return integer_pattern<int64_t>(number);
+    case DType::f32:
+      return std::abs(number) <= std::numeric_limits<float>::max()
+                 ? std::optional<uint64_t>(std::bit_cast<uint32_t>(static_cast<float>(number)))
+                 : std::nullopt;
+    case DType::f64:
+      return std::bit_cast<uint64_t>(static_cast<double>(number));
+    default:
+      return std::nullopt;
+  }
+}
+
+/// What the library fills with where a program writes nothing, as the format's specification has it.
+uint64_t default_fill(codec::DType type) {
+  using codec::DType;
+  switch (type) {
+    case DType::i8:
+      return 0x81;
+    case DType::u8:
+      return 0xff;
+    case DType::i16:
+      return 0x8001;
+    case DType::u16:
+      return 0xffff;
+    case DType::i32:
+      return 0x80000001;
+    case DType::u32:
+      return 0xffffffff;
+    case DType::i64:
+      return 0x8000000000000002;
+    case DType::u64:
+      return 0xfffffffffffffffe;
+    case DType::f32:
+      return 0x7cf00000;
+    default:
+      return 0x479e000000000000;
+  }
+}
+
+class Netcdf3Attributes : public VariableAttributes {
  public:
-  HeaderReader(std::span<const std::byte> bytes, bool wide) : bytes_(bytes), wide_(wide) {}
+  Netcdf3Attributes(const Netcdf3Header& header, const Netcdf3Variable& variable)
+      : header_(header), variable_(variable) {}
 
-  uint64_t number(size_t size) {
-    if (failed_ || bytes_.size() - at_ < size) {
-      failed_ = true;
-      return 0;
-    }
-    uint64_t value = 0;
-    for (size_t i = 0; i < size; ++i) {
-      value = value << 8 | std::to_integer<uint64_t>(bytes_[at_++]);
-    }
-    return value;
-  }
-  Field field(size_t size) {
-    const size_t at = at_;
-    return {at, size, number(size)};
-  }
-  Field count() { return field(wide_ ? 8 : 4); }
-  std::string name() {
-    const uint64_t length = count().value;
-    const size_t at = at_;
-    skip(length);
-    return failed_ ? "" : std::string(reinterpret_cast<const char*>(bytes_.data()) + at, length);
-  }
-  /// The length of a list with this tag, or of one that is absent; each of its items takes some bytes.
-  uint64_t list(uint64_t tag) {
-    const uint64_t found = number(4);
-    const uint64_t length = count().value;
-    failed_ = failed_ || (found != tag && (found != 0 || length != 0)) || length > bytes_.size();
-    return failed_ ? 0 : length;
-  }
-  void attributes() {
-    const uint64_t length = list(12);
-    for (uint64_t i = 0; i < length && !failed_; ++i) {
-      name();
-      const auto type = dtype_of(static_cast<uint32_t>(number(4)));
-      const uint64_t values = count().value;
-      failed_ = failed_ || !type || values > bytes_.size();
-      skip(failed_ ? 0 : values * codec::element_size(*type));
-    }
-  }
-  bool failed() const { return failed_; }
-  size_t position() const { return at_; }
+  bool has(const char* name) const override { return find(name) != nullptr; }
 
- private:
-  void skip(uint64_t bytes) {
-    if (failed_ || bytes > bytes_.size() || padded(bytes) > bytes_.size() - at_) {
-      failed_ = true;
+  std::optional<std::string> text(const char* name) const override {
+    const Netcdf3Attribute* attribute = find(name);
+    if (attribute == nullptr || attribute->type != kNetcdf3Char) {
+      return std::nullopt;
+    }
+    const auto* start = reinterpret_cast<const char*>(header_.bytes.data()) + attribute->at;
+    return std::string(start, strnlen(start, attribute->count));
+  }
+
+  /// Adds the attribute's numbers as patterns of the variable's type.
+  void add_numbers(const char* name, codec::DType type, std::vector<uint64_t>& values) const {
+    const Netcdf3Attribute* attribute = find(name);
+    if (attribute == nullptr || attribute->type == kNetcdf3Char || attribute->count > kMostFillValues) {
       return;
     }
-    at_ += padded(bytes);
+    const codec::DType own = *netcdf3_dtype(attribute->type);
+    const size_t size = codec::element_size(own);
+    for (uint64_t i = 0; i < attribute->count; ++i) {
+      const uint64_t pattern = big_endian_number(std::span(header_.bytes).subspan(attribute->at + i * size, size));
+      const auto same = own == type ? std::optional(pattern) : pattern_of(number_of(pattern, own), type);
+      if (same) {
+        add_fill_value(values, *same);
+      }
+    }
   }
 
-  std::span<const std::byte> bytes_;
-  bool wide_;
-  size_t at_ = 4;
-  bool failed_ = false;
+ private:
+  const Netcdf3Attribute* find(std::string_view name) const {
+    const auto found = std::find_if(variable_.attributes.begin(), variable_.attributes.end(),
+                                    [&](const Netcdf3Attribute& attribute) { return attribute.name == name; });
+    return found == variable_.attributes.end() ? nullptr : &*found;
+  }
+
+  const Netcdf3Header& header_;
+  const Netcdf3Variable& variable_;
 };
 
-/// Bytes of one record, or of all, padded. Nothing: they overflow.
-std::optional<uint64_t> bytes_of(const Variable& variable, const std::vector<uint64_t>& lengths, bool pad = true) {
-  codec::Extents extents;
-  for (const size_t dimension : variable.dimensions) {
-    extents.push_back(lengths[dimension]);
+/// Leaves out the records that the file is too short for. `step`: bytes from one to the next, 0 if there are none.
+/// False: no element is left.
+bool cut_to_file(ArrayRegion& region, uint64_t step, uint64_t file_size) {
+  const uint64_t begin = region.chunks.front().offset;
+  const uint64_t bytes = chunk_bytes(region).value_or(UINT64_MAX);
+  if (begin >= file_size) {
+    return false;
   }
-  if (variable.record) {
-    extents.erase(extents.begin());
+  if (region.chunk_shape != region.shape) {
+    while (!region.chunks.empty() && (bytes > file_size || region.chunks.back().offset > file_size - bytes)) {
+      region.chunks.pop_back();
+    }
+    region.shape.front() = region.chunks.size();
+  } else if (bytes > file_size - begin && step > 0) {
+    region.shape.front() = (file_size - begin) / step;
+    region.chunk_shape = region.shape;
+  } else if (bytes > file_size - begin) {
+    return false;
   }
-  extents.push_back(codec::element_size(*dtype_of(variable.type)));
-  const auto bytes = checked_product(extents);
-  return bytes && pad ? padded(*bytes) : bytes;
+  return region.shape.empty() || region.shape.front() > 0;
 }
 
-/// What is from one record to the next. A record of one variable alone is not padded.
-std::optional<uint64_t> record_bytes(const Header& header, const std::vector<uint64_t>& lengths) {
-  const auto is_record = [](const Variable& variable) { return variable.record; };
-  const auto count = std::count_if(header.variables.begin(), header.variables.end(), is_record);
-  uint64_t all = 0;
-  for (const Variable& variable : header.variables) {
-    if (variable.record) {
-      const auto bytes = bytes_of(variable, lengths, count > 1);
-      if (!bytes || *bytes > (uint64_t{1} << 60) - all) {
-        return std::nullopt;
-      }
-      all += *bytes;
+/// The numbers of the variables that become arrays: those of the largest records where there are too many chunks.
+std::vector<size_t> chosen_variables(const Netcdf3Header& header, uint64_t step, uint64_t file_size) {
+  std::vector<std::pair<uint64_t, size_t>> order;
+  for (size_t i = 0; i < header.variables.size(); ++i) {
+    order.emplace_back(netcdf3_bytes(header.variables[i], header.lengths, false).value_or(0), i);
+  }
+  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  uint64_t left = std::clamp(file_size / kBytesForChunk, kFewChunks, kMostChunks);
+  std::vector<size_t> chosen;
+  for (const auto& [bytes, i] : order) {
+    const Netcdf3Variable& variable = header.variables[i];
+    const uint64_t chunks = netcdf3_chunks(header, variable, step);
+    if (variable.type != kNetcdf3Char && (chunks == 1 || chunks <= left)) {
+      chosen.push_back(i);
+      left -= chunks == 1 ? 0 : chunks;
     }
   }
-  return all;
-}
-
-std::vector<uint64_t> lengths_of(const Header& header) {
-  std::vector<uint64_t> lengths;
-  for (const Dimension& dimension : header.dimensions) {
-    lengths.push_back(dimension.length.value == 0 ? header.records.value : dimension.length.value);
-  }
-  return lengths;
-}
-
-/// The number of records of a file that is still being streamed: as many as there is room for.
-void count_records(Header& header, uint64_t file_size) {
-  const uint64_t streaming = header.records.bytes == 4 ? UINT32_MAX : UINT64_MAX;
-  if (header.records.value != streaming) {
-    return;
-  }
-  header.records.value = 0;
-  const auto each = record_bytes(header, lengths_of(header));
-  uint64_t first = UINT64_MAX;
-  for (const Variable& variable : header.variables) {
-    first = variable.record ? std::min(first, variable.begin.value) : first;
-  }
-  if (each && *each > 0 && first < file_size) {
-    header.records.value = (file_size - first) / *each;
-  }
-}
-
-Result<Variable> read_variable(HeaderReader& in, const Header& header, size_t offset_bytes) {
-  Variable variable;
-  variable.name = in.name();
-  const uint64_t rank = in.count().value;
-  if (in.failed() || rank > codec::kMaxRank) {
-    return malformed("a variable has too many dimensions");
-  }
-  for (uint64_t i = 0; i < rank; ++i) {
-    const uint64_t dimension = in.count().value;
-    if (dimension >= header.dimensions.size()) {
-      return malformed(fmt::format("variable {} has a dimension that is not declared", variable.name));
-    }
-    const bool record = header.dimensions[dimension].length.value == 0;
-    if (record && i > 0) {
-      return malformed(fmt::format("variable {} has the record dimension, but not as the first", variable.name));
-    }
-    variable.record = variable.record || record;
-    variable.dimensions.push_back(dimension);
-  }
-  in.attributes();
-  variable.type = static_cast<uint32_t>(in.number(4));
-  variable.size = in.count();
-  variable.begin = in.field(offset_bytes);
-  if (!in.failed() && !dtype_of(variable.type)) {
-    return malformed(fmt::format("variable {} has type {}, which there is not", variable.name, variable.type));
-  }
-  return variable;
-}
-
-Result<Header> read_header(FileView& file) {
-  Header header;
-  header.bytes.resize(std::min(file.size(), kLongestHeader));
-  VARVE_ASSIGN(const size_t got, file.read(0, header.bytes));
-  header.bytes.resize(got);
-  const auto version = got >= 4 ? std::to_integer<unsigned>(header.bytes[3]) : 0;
-  HeaderReader in(header.bytes, version == 5);
-  header.records = in.count();
-  const uint64_t dimensions = in.list(10);
-  for (uint64_t i = 0; i < dimensions && !in.failed(); ++i) {
-    std::string name = in.name();
-    header.dimensions.push_back({std::move(name), in.count()});
-  }
-  in.attributes();
-  const uint64_t variables = in.list(11);
-  for (uint64_t i = 0; i < variables && !in.failed(); ++i) {
-    VARVE_ASSIGN(Variable variable, read_variable(in, header, version == 1 ? 4 : 8));
-    header.variables.push_back(std::move(variable));
-  }
-  if (in.failed()) {
-    return malformed("a list or a name is cut short, or is another than must stand there");
-  }
-  header.bytes.resize(in.position());
-  count_records(header, file.size());
-  return header;
-}
-
-/// Where the elements of a variable lie; `each`: bytes from one record to the next. Nothing: it has none.
-Result<std::optional<ArrayRegion>> region_of(const Header& header, const Variable& variable, uint64_t each) {
-  const std::vector<uint64_t> lengths = lengths_of(header);
-  ArrayRegion region;
-  region.dtype = *dtype_of(variable.type);
-  region.big_endian = codec::element_size(region.dtype) > 1;
-  for (const size_t dimension : variable.dimensions) {
-    region.shape.push_back(lengths[dimension]);
-  }
-  if (checked_product(region.shape) == 0) {
-    return std::optional<ArrayRegion>();
-  }
-  region.chunk_shape = region.shape;
-  region.chunks = {{0, variable.begin.value}};
-  if (variable.record) {
-    const uint64_t records = region.shape.front();
-    if (records > kMostRecordChunks / std::max<size_t>(header.variables.size(), 1) ||
-        (each > 0 && records > (uint64_t{1} << 60) / each)) {
-      return Error{ENOENT,
-                   fmt::format("variable {} has more records ({}) than an image can list", variable.name, records)};
-    }
-    region.chunk_shape.front() = 1;
-    region.chunks.clear();
-    for (uint64_t record = 0; record < records; ++record) {
-      region.chunks.push_back({record, variable.begin.value + record * each});
-    }
-  }
-  return std::optional(std::move(region));
-}
-
-Result<uint64_t> checked_record_bytes(const Header& header) {
-  const auto each = record_bytes(header, lengths_of(header));
-  return each ? Result<uint64_t>(*each) : malformed("its records are larger than any file can be");
-}
-
-void put(codec::Bytes& header, const Field& field, uint64_t value) {
-  for (size_t i = field.bytes; i-- > 0; value >>= 8) {
-    header[field.at + i] = static_cast<std::byte>(value & 0xff);
-  }
-}
-
-/// Lengths in the image. The last dimension of variables of characters is the length of strings, and stays.
-std::vector<SliceAxis> thinned_dimensions(const Header& header, uint8_t shift) {
-  std::vector<SliceAxis> axes;
-  for (const uint64_t length : lengths_of(header)) {
-    axes.push_back(thinned(length, shift));
-  }
-  for (const Variable& variable : header.variables) {
-    if (variable.type == kChar && !variable.dimensions.empty()) {
-      const size_t last = variable.dimensions.back();
-      axes[last] = {0, 1, lengths_of(header)[last]};
-    }
-  }
-  return axes;
-}
-
-/// Gives the variables their places in the image: those without records first, each in the order of the file.
-Status place(const Header& header, const std::vector<uint64_t>& lengths, codec::Bytes& bytes,
-             std::vector<uint64_t>& begins, uint64_t& end) {
-  std::vector<size_t> order(header.variables.size());
-  for (size_t i = 0; i < order.size(); ++i) {
-    order[i] = i;
-  }
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    const Variable& first = header.variables[a];
-    const Variable& second = header.variables[b];
-    return std::pair(first.record, first.begin.value) < std::pair(second.record, second.begin.value);
-  });
-  begins.assign(order.size(), 0);
-  end = padded(header.bytes.size());
-  for (const size_t i : order) {
-    const Variable& variable = header.variables[i];
-    const auto size = bytes_of(variable, lengths);
-    if (!size || *size > (uint64_t{1} << 60) - end) {
-      return malformed("its variables are larger than any file can be");
-    }
-    begins[i] = end;
-    end += *size;
-    const uint64_t most = variable.size.bytes == 4 ? UINT32_MAX : UINT64_MAX;
-    put(bytes, variable.size, std::min(*size, most));
-    put(bytes, variable.begin, begins[i]);
-    if (variable.begin.bytes == 4 && begins[i] > INT32_MAX) {
-      return malformed("a variable begins behind 2 GiB in a file of CDF-1");
-    }
-  }
-  return {};
+  std::sort(chosen.begin(), chosen.end());
+  return chosen;
 }
 
 }  // namespace
@@ -329,88 +212,39 @@ bool has_netcdf3_magic(FileView& file) {
          (start[3] == std::byte{1} || start[3] == std::byte{2} || start[3] == std::byte{5});
 }
 
-Result<FileImage> netcdf3_coarse(FileView& file, uint8_t shift) {
-  VARVE_ASSIGN(const Header header, read_header(file));
-  VARVE_ASSIGN(const uint64_t each, checked_record_bytes(header));
-  const std::vector<SliceAxis> axes = thinned_dimensions(header, shift);
-  codec::Bytes bytes = header.bytes;
-  std::vector<uint64_t> lengths;
-  uint64_t records = header.records.value;
-  for (size_t i = 0; i < axes.size(); ++i) {
-    lengths.push_back(axes[i].count);
-    if (header.dimensions[i].length.value == 0) {
-      records = axes[i].count;
-    } else {
-      put(bytes, header.dimensions[i].length, axes[i].count);
-    }
+Result<std::optional<Recognised>> recognise_netcdf3(FileView& file) {
+  if (!has_netcdf3_magic(file)) {
+    return std::optional<Recognised>();
   }
-  put(bytes, header.records, records);
-  FileImage image;
-  std::vector<uint64_t> begins;
-  VARVE_TRY(place(header, lengths, bytes, begins, image.size));
-  const uint64_t step = record_bytes(header, lengths).value_or(0);
-  for (size_t i = 0; i < header.variables.size(); ++i) {
-    const Variable& variable = header.variables[i];
-    VARVE_ASSIGN(auto region, region_of(header, variable, each));
-    if (!region) {
+  VARVE_ASSIGN(const Netcdf3Header header, read_netcdf3_header(file));
+  Recognised result;
+  const auto step = netcdf3_record_bytes(header, header.lengths);
+  if (!step) {
+    return malformed_netcdf3("its records are larger than any file can be");
+  }
+  Conventions conventions;
+  for (const Netcdf3Variable& variable : header.variables) {
+    const auto& dimensions = variable.dimensions;
+    const bool named = !dimensions.empty() && header.dimensions[dimensions.front()].name == variable.name;
+    conventions.look_at("/" + variable.name, Netcdf3Attributes(header, variable), dimensions.size() <= 1, named);
+  }
+  for (const size_t i : chosen_variables(header, *step, file.size())) {
+    const Netcdf3Variable& variable = header.variables[i];
+    auto region = netcdf3_region_of(header, variable, *step);
+    if (!region || !cut_to_file(*region, variable.record ? *step : 0, file.size())) {
       continue;
     }
-    const auto source = static_cast<uint32_t>(image.sources.size());
-    image.sources.push_back({std::move(*region), {}});
-    std::vector<SliceAxis> slice;
-    for (const size_t dimension : variable.dimensions) {
-      slice.push_back(axes[dimension]);
+    region->name = "/" + variable.name;
+    region->keep_exact = conventions.reason(region->name);
+    const Netcdf3Attributes attributes(header, variable);
+    attributes.add_numbers("_FillValue", region->dtype, region->fill_values);
+    if (!attributes.has("_FillValue")) {
+      add_fill_value(region->fill_values, default_fill(region->dtype));
     }
-    if (!variable.record) {
-      image.add_slice(begins[i], source, slice);
-      continue;
-    }
-    const SliceAxis all = slice.front();
-    for (uint64_t record = 0; record < records; ++record) {
-      slice.front() = {record * static_cast<uint64_t>(all.step), 1, 1};
-      image.add_slice(begins[i] + record * step, source, slice);
-    }
+    attributes.add_numbers("missing_value", region->dtype, region->fill_values);
+    result.arrays.push_back(std::move(*region));
   }
-  const bool any = std::any_of(header.variables.begin(), header.variables.end(),
-                               [](const Variable& variable) { return variable.record; });
-  if (any) {  // the first record is in already
-    uint64_t first = UINT64_MAX;
-    for (size_t i = 0; i < begins.size(); ++i) {
-      first = header.variables[i].record ? std::min(first, begins[i]) : first;
-    }
-    image.size = first + records * step;
-  }
-  image.add_bytes(0, std::move(bytes));
-  return image;
-}
-
-Result<FileImage> netcdf3_region(FileView& file, const RegionSpec& spec) {
-  VARVE_ASSIGN(const Header header, read_header(file));
-  VARVE_ASSIGN(const uint64_t each, checked_record_bytes(header));
-  std::vector<std::string> names;
-  for (const Variable& variable : header.variables) {
-    names.push_back(variable.name);
-  }
-  const bool only = spec.dataset.empty() && names.size() == 1;
-  const auto found = only ? names.begin() : std::find(names.begin(), names.end(), spec.dataset);
-  if (found == names.end()) {
-    return Error{ENOENT,
-                 fmt::format("the file has no variable \"{}\"; it has {}", spec.dataset, fmt::join(names, ", "))};
-  }
-  const Variable& variable = header.variables[static_cast<size_t>(found - names.begin())];
-  IndexedArray array;
-  const codec::DType dtype = *dtype_of(variable.type);
-  array.type = variable.type == kChar ? "|S1" : numpy_type(dtype, codec::element_size(dtype) > 1, false);
-  for (const size_t dimension : variable.dimensions) {
-    array.shape.push_back(lengths_of(header)[dimension]);
-  }
-  VARVE_ASSIGN(auto region, region_of(header, variable, each));
-  if (!region) {
-    VARVE_ASSIGN(const RegionSpec::Part part, spec.apply(array.shape));
-    return literal_image(array.type, part, {});
-  }
-  array.source.region = std::move(*region);
-  return region_image(array, spec);
+  return std::optional(std::move(result));
 }
 
 }  // namespace varve::fs

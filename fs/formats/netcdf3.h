@@ -1,4 +1,4 @@
-// NetCDF's classic formats (CDF-1, CDF-2, CDF-5): images of their files. See file_image.h.
+// NetCDF's classic formats (CDF-1, CDF-2, CDF-5): the arrays of their files, and images of these; see file_image.h.
 // Method: https://docs.unidata.ucar.edu/netcdf-c/current/file_format_specifications.html
 #pragma once
 
@@ -7,6 +7,12 @@
 namespace varve::fs {
 
 bool has_netcdf3_magic(FileView& file);
+
+/// Nothing: no such file. Each variable of numbers is an array; of a record variable a record is a chunk. Bytes stay:
+/// characters, variables that the file is too short for, and the record variables of the smallest records, where there
+/// would be over a thousand chunks and one for less than 256 bytes of the file, or over a million. EBADMSG: the header
+/// cannot be read.
+Result<std::optional<Recognised>> recognise_netcdf3(FileView& file);
 
 /// The file with dimensions thinned (but those that are the length of strings), its variables and coordinates with
 /// them. ENOENT, EBADMSG: the header cannot be read, with the reason.

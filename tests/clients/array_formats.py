@@ -3,6 +3,7 @@
 READERS: pairs of a test of a file's first 512 bytes, and a function from a path to the file's arrays.
 """
 
+import array_grids
 import numpy as np
 from array_kinds import Array, parts, protected
 
@@ -59,3 +60,4 @@ READERS = [
     (is_nifti, nifti_arrays),
     (lambda start: start[208:212] == b"MAP ", mrc_arrays),
 ]
+READERS += array_grids.READERS

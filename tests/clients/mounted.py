@@ -196,7 +196,7 @@ class Mount:
         """Makes a folder of the mount's root for each bound, which it has: "rel1e-3" for "rel:1e-3"."""
         for bound in bounds:
             folder = self.root / bound.replace(":", "")
-            folder.mkdir()
+            folder.mkdir(exist_ok=True)
             self.bound(bound, folder)
             yield folder
 

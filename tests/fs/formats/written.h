@@ -86,13 +86,20 @@ inline void expect_array(const ArrayRegion& found, const WrittenArray& wanted, c
   EXPECT_EQ(found.keep_exact, wanted.reason);
   EXPECT_EQ(fmt::format("{}", fmt::join(found.fill_values, ",")), wanted.fills);
   EXPECT_EQ(fmt::format("{}", fmt::join(found.shape, ",")), wanted.shape);
-  EXPECT_EQ(found.chunk_shape, found.shape);
   const auto elements = read_whole(elements_path);
-  ASSERT_EQ(chunk_bytes(found), elements.size());
-  ASSERT_EQ(found.chunks.size(), 1U);
-  ASSERT_LE(found.chunks[0].offset + elements.size(), file.size());
-  EXPECT_TRUE(std::equal(elements.begin(), elements.end(),
-                         file.bytes().begin() + static_cast<std::ptrdiff_t>(found.chunks[0].offset)));
+  const uint64_t bytes = chunk_bytes(found).value_or(0);
+  // Chunks, where there are several, follow on each other along the first axis.
+  EXPECT_TRUE(found.chunks.size() == 1 ||
+              std::equal(found.shape.begin() + 1, found.shape.end(), found.chunk_shape.begin() + 1));
+  ASSERT_EQ(found.chunks.size() * bytes, elements.size());
+  for (size_t chunk = 0; chunk < found.chunks.size(); ++chunk) {
+    const auto first = elements.begin() + static_cast<std::ptrdiff_t>(chunk * bytes);
+    ASSERT_EQ(found.chunks[chunk].chunk, chunk);
+    ASSERT_LE(found.chunks[chunk].offset + bytes, file.size());
+    EXPECT_TRUE(std::equal(first, first + static_cast<std::ptrdiff_t>(bytes),
+                           file.bytes().begin() + static_cast<std::ptrdiff_t>(found.chunks[chunk].offset)))
+        << "chunk " << chunk;
+  }
 }
 
 /// Has a script of Python write files with `module`, and expects of recognise() what its notes say: all of these

@@ -1,11 +1,7 @@
-#include "fs/formats/hdf5_conventions.h"
+#include "fs/formats/conventions.h"
 
 #include <algorithm>
 #include <array>
-#include <optional>
-
-#include "fs/formats/hdf5_driver.h"
-#include "fs/formats/hdf5_types.h"
 
 namespace varve::fs {
 
@@ -31,19 +27,14 @@ bool is_coordinate_name(const std::string& standard_name) {
                     "projection_y_coordinate", "forecast_reference_time", "forecast_period"});
 }
 
-bool is_a_line(hid_t dataset) {
-  Hdf5Id space(H5Dget_space(dataset), H5Sclose);
-  return space && H5Sget_simple_extent_ndims(space.get()) <= 1;
-}
-
 /// `positive` alone does not do: fluxes on grids have it too, for the direction they count in.
-bool says_it_is_a_coordinate(hid_t dataset) {
-  if (text_attribute(dataset, "CLASS").value_or("") == "DIMENSION_SCALE" || has_attribute(dataset, "axis") ||
-      (has_attribute(dataset, "positive") && is_a_line(dataset))) {
+bool says_it_is_a_coordinate(const VariableAttributes& attributes, bool line) {
+  if (attributes.text("CLASS").value_or("") == "DIMENSION_SCALE" || attributes.has("axis") ||
+      (attributes.has("positive") && line)) {
     return true;
   }
-  return is_coordinate_unit(text_attribute(dataset, "units").value_or("")) ||
-         is_coordinate_name(text_attribute(dataset, "standard_name").value_or(""));
+  return is_coordinate_unit(attributes.text("units").value_or("")) ||
+         is_coordinate_name(attributes.text("standard_name").value_or(""));
 }
 
 struct ListAttribute {
@@ -64,23 +55,23 @@ std::string group_of(const std::string& name) { return name.substr(0, name.rfind
 
 }  // namespace
 
-void Hdf5Conventions::look_at(hid_t dataset, const std::string& name) {
-  datasets_.insert(name);
+void Conventions::look_at(const std::string& name, const VariableAttributes& attributes, bool line, bool coordinate) {
+  variables_.insert(name);
   resolved_ = false;
   for (const ListAttribute& list : kLists) {
-    auto text = text_attribute(dataset, list.name);
+    auto text = attributes.text(list.name);
     if (text) {
       mention(group_of(name), *text, list.reason);
     }
   }
-  if (says_it_is_a_coordinate(dataset)) {
+  if (coordinate || says_it_is_a_coordinate(attributes, line)) {
     own_[name] = kCoordinate;
-  } else if (has_attribute(dataset, "scale_factor") || has_attribute(dataset, "add_offset")) {
+  } else if (attributes.has("scale_factor") || attributes.has("add_offset")) {
     own_[name] = "packed";
   }
 }
 
-void Hdf5Conventions::mention(const std::string& group, std::string_view list, std::string_view reason) {
+void Conventions::mention(const std::string& group, std::string_view list, std::string_view reason) {
   constexpr std::string_view kSpace = " \t\r\n,";
   while (mentions_.size() < kMostMentions) {
     size_t begin = list.find_first_not_of(kSpace);
@@ -100,13 +91,13 @@ void Hdf5Conventions::mention(const std::string& group, std::string_view list, s
   }
 }
 
-std::string Hdf5Conventions::resolve(const std::string& group, const std::string& name) const {
+std::string Conventions::resolve(const std::string& group, const std::string& name) const {
   if (name.starts_with('/')) {
     return name;
   }
   for (std::string at = group;; at = group_of(at)) {  // the group itself, then the groups around it, as netCDF looks
     std::string full = at + "/" + name;
-    if (datasets_.contains(full)) {
+    if (variables_.contains(full)) {
       return full;
     }
     if (at.empty()) {
@@ -115,7 +106,7 @@ std::string Hdf5Conventions::resolve(const std::string& group, const std::string
   }
 }
 
-std::string Hdf5Conventions::reason(const std::string& name) const {
+std::string Conventions::reason(const std::string& name) const {
   if (!resolved_) {
     mentioned_.clear();
     for (const Mention& mention : mentions_) {
@@ -128,6 +119,12 @@ std::string Hdf5Conventions::reason(const std::string& name) const {
   }
   auto found = mentioned_.find(name);
   return found == mentioned_.end() ? std::string() : std::string(found->second);
+}
+
+void add_fill_value(std::vector<uint64_t>& values, uint64_t pattern) {
+  if (values.size() < kMostFillValues && std::find(values.begin(), values.end(), pattern) == values.end()) {
+    values.push_back(pattern);
+  }
 }
 
 }  // namespace varve::fs

@@ -1,0 +1,118 @@
+"""The arrays of files of simulations' own formats: NetCDF's classic ones, AMReX's boxes, VTK. Parsed here, as the
+formats' descriptions have it; what a library reads is compared where there is one."""
+
+import dataclasses
+import mmap
+import struct
+
+import netCDF4
+import numpy as np
+from array_kinds import Array, protected
+
+CDF_TYPES = {1: "i1", 2: "S1", 3: ">i2", 4: ">i4", 5: ">f4", 6: ">f8", 7: "u1", 8: ">u2", 9: ">u4", 10: ">i8", 11: ">u8"}
+
+
+@dataclasses.dataclass
+class Variable:
+    name: str
+    dimensions: list
+    attributes: dict
+    dtype: np.dtype
+    begin: int
+
+
+class CdfHeader:
+    """The header of a NetCDF file of a classic format."""
+
+    def __init__(self, data):
+        self.data, self.at, self.version = data, 4, data[3]
+        records = self.count()
+        self.dimensions = [(self.name(), self.count()) for _ in range(self.list())]
+        self.attributes()
+        self.variables = [self.variable() for _ in range(self.list())]
+        self.record_variables = [v for v in self.variables if v.dimensions and not self.dimensions[v.dimensions[0]][1]]
+        alone = len(self.record_variables) == 1
+        self.step = sum(self.bytes(v) if alone else (self.bytes(v) + 3) // 4 * 4 for v in self.record_variables)
+        self.records = records
+
+    def number(self, form):
+        value = struct.unpack_from(form, self.data, self.at)[0]
+        self.at += struct.calcsize(form)
+        return value
+
+    def count(self):
+        return self.number(">Q" if self.version == 5 else ">I")
+
+    def list(self):
+        self.number(">I")
+        return self.count()
+
+    def name(self):
+        length = self.count()
+        name = bytes(self.data[self.at : self.at + length]).decode()
+        self.at += (length + 3) // 4 * 4
+        return name
+
+    def attributes(self):
+        found = {}
+        for _ in range(self.list()):
+            name, kind, count = self.name(), CDF_TYPES[self.number(">I")], self.count()
+            found[name] = np.frombuffer(self.data, kind, count, self.at)
+            self.at += (found[name].nbytes + 3) // 4 * 4
+        return found
+
+    def variable(self):
+        name = self.name()
+        dimensions = [self.count() for _ in range(self.count())]
+        attributes = self.attributes()
+        dtype = np.dtype(CDF_TYPES[self.number(">I")])
+        self.count()
+        return Variable(name, dimensions, attributes, dtype, self.number(">I" if self.version == 1 else ">Q"))
+
+    def bytes(self, variable):
+        """Of a record, or of all."""
+        return int(np.prod([n for n in self.shape(variable) if n], dtype=np.int64)) * variable.dtype.itemsize
+
+    def shape(self, variable):
+        return [self.dimensions[d][1] for d in variable.dimensions]
+
+
+def text(variable, name):
+    value = variable.attributes.get(name)
+    return value.tobytes().decode(errors="replace") if value is not None and value.dtype.kind == "S" else ""
+
+
+def netcdf3_arrays(path):
+    with open(path, "rb") as file:
+        data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    header = CdfHeader(data)
+    lists = [text(v, name) for v in header.variables for name in ("coordinates", "bounds", "climatology")]
+    mentioned = {word for words in lists for word in words.split()}
+    arrays = []
+    with netCDF4.Dataset(path) as library:
+        library.set_auto_maskandscale(False)
+        for variable in header.variables:
+            if variable.dtype.kind == "S":
+                continue
+            shape = header.shape(variable)
+            each = header.bytes(variable)
+            runs = [(variable.begin, shape)]
+            if variable in header.record_variables:
+                shape[0] = header.records
+                runs = [(variable.begin + i * header.step, shape[1:]) for i in range(header.records)]
+            values = b"".join(data[offset : offset + each] for offset, _ in runs)
+            values = np.frombuffer(values, variable.dtype).reshape(shape)
+            if np.asarray(library.variables[variable.name][...]).astype(variable.dtype).tobytes() != values.tobytes():
+                raise AssertionError(f"{path}: {variable.name} is parsed wrongly by the test itself")
+            own = bool(shape) and header.dimensions[variable.dimensions[0]][0] == variable.name
+            packed = {"scale_factor", "add_offset"} & set(variable.attributes)
+            exact = "coordinate" if own or variable.name in mentioned else "packed" if packed else protected(values)
+            fills = [value for name in ("_FillValue", "missing_value") for value in variable.attributes.get(name, ())]
+            fills = [value for value in fills if np.asarray(value).dtype.kind in "iuf"]
+            fills += [netCDF4.default_fillvals[variable.dtype.str[1:]]]
+            places = [(offset, run, tuple(slice(None) for _ in run)) for offset, run in runs]
+            arrays.append(Array(variable.name, values, places, fills, values.itemsize, exact))
+    return arrays
+
+
+READERS = [(lambda start: start[:3] == b"CDF" and start[3:4] in (b"\1", b"\2", b"\5"), netcdf3_arrays)]

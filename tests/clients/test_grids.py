@@ -1,0 +1,96 @@
+#!/usr/bin/python3
+"""Simulations' own formats through a mount: NetCDF's classic formats."""
+
+import arrays
+import mounted
+import netCDF4
+import numpy as np
+import xarray
+from mounted import check, equal, run
+from test_formats import compare, stat
+from test_hdf5 import smooth
+from test_netcdf import variables, write
+
+CLASSIC = {"NETCDF3_CLASSIC": "classic", "NETCDF3_64BIT_OFFSET": "64-bit offset", "NETCDF3_64BIT_DATA": "cdf5"}
+
+
+def scenario_netcdf3(m):
+    """netCDF4 and ncdump: fields of fixed and record variables under a bound; coordinates and packed ones exact."""
+
+    def fixed(path):
+        with netCDF4.Dataset(path, "w", format="NETCDF3_64BIT_OFFSET") as out:
+            for name, length in (("z", 20), ("y", 50), ("x", 60)):
+                out.createDimension(name, length)
+                out.createVariable(name, "f8", (name,))[:] = np.arange(length) / 7
+            out.createVariable("u", "f4", ("z", "y", "x"))[:] = smooth((20, 50, 60))
+            out.createVariable("mask", "i1", ("y", "x"))[:] = smooth((50, 60)) > 0
+
+    compare(m, fixed, ".fixed.nc", ["/u"])
+    for kind, spoken in CLASSIC.items():
+        paths = compare(m, lambda path, kind=kind: write(path, fmt=kind), f".{kind}.nc", ["/sst"])
+        original = m.plain / paths[0].name
+        for path in paths:
+            equal(run("ncdump", "-k", path).stdout.strip(), spoken, "the kind that ncdump names")
+            heads = [run("ncdump", "-h", place).stdout for place in (original, path)]
+            check(heads[0] == heads[1], "ncdump -h says the same")
+            was, now = variables(original), variables(path)
+            moved = [name for name in was if was[name].tobytes() != now[name].tobytes()]
+            equal(moved, ["sst"], "variables that moved")
+
+
+def scenario_netcdf3_append(m):
+    """Mode 'a' and sync: a longer time axis, and no earlier value moves."""
+    m.bound("abs:0.005")
+    field = smooth((40, 60, 90), seed=9)
+    for kind in CLASSIC:
+        path = m.root / f"{kind}.nc"
+        write(path, 4, fmt=kind)
+        seen = variables(path)
+        for turn in range(4):
+            length = 4 + turn * 6
+            with netCDF4.Dataset(path, "a") as file:
+                for step in range(length, length + 6):
+                    file["sst"][step] = field[step]
+                    file["time"][step] = step / 7
+                    file["cloud"][step] = 0.5
+                    file.sync()
+            now = variables(path)
+            for name, was in seen.items():
+                if now[name][: len(was)].tobytes() != was.tobytes():
+                    raise mounted.Failure(f"turn {turn}: earlier values of {name} moved")
+            error = np.abs(now["sst"][length:].astype("f8") - field[length : length + 6]).max()
+            check(error <= 0.005, f"{kind}, turn {turn}: appended within {error:.2g} of 0.005, nothing earlier moved")
+            seen = now
+        m.restart()
+        check(all(variables(path)[name].tobytes() == seen[name].tobytes() for name in seen), "the same after a new mount")
+        equal(stat(path)[1]["/sst"]["shape"], [28, 60, 90], "the shape that varve stat tells")
+
+
+def scenario_netcdf3_programs(m):
+    """nccopy and xarray write and convert on the mount; what is converted keeps the bound of what was read."""
+    m.bound("rel:1e-3")
+    write(m.plain / "four.nc")
+    for kind, spoken in CLASSIC.items():
+        path, original = m.root / f"{kind}.nc", m.plain / f"{kind}.nc"
+        for place in (path, original):
+            run("nccopy", "-k", spoken, m.plain / "four.nc", place)
+        equal(arrays.problems(original, path, "rel:1e-3"), [], f"nccopy -k {spoken}: kept, and exact outside arrays")
+        check(not mounted.same_bytes(original, path), "and the bound was used")
+        back = m.root / f"{kind}.back.nc"
+        run("nccopy", "-k", "nc4", path, back)
+        was, now = variables(original), variables(back)
+        for name in was:
+            limit = 2e-3 * (np.ptp(was[name][was[name] < 1e19]) if name == "sst" else 0)
+            if np.abs(was[name].astype("f8") - now[name]).max() > limit:
+                raise mounted.Failure(f"{name} of {back} is further off than two bounds")
+    data = xarray.Dataset({"t": (("time", "y", "x"), smooth((6, 80, 90)))}, {"time": np.arange(6.0)})
+    for place in (m.plain, m.root):
+        data.to_netcdf(place / "x.nc", format="NETCDF3_64BIT", unlimited_dims=["time"], engine="netcdf4")
+    equal(arrays.problems(m.plain / "x.nc", m.root / "x.nc", "rel:1e-3"), [], "xarray: kept, and exact outside arrays")
+    with xarray.open_dataset(m.root / "x.nc") as found:
+        error = float(abs(found.t - data.t).max())
+    check(0 < error <= 1e-3 * np.ptp(data.t.values), "what xarray reads is within the bound, and the bound is used")
+
+
+if __name__ == "__main__":
+    mounted.main(mounted.scenarios(globals()))
