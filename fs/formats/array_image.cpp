@@ -10,7 +10,6 @@
 #include "fs/formats/hdf5_image.h"
 #include "fs/formats/netcdf3.h"
 #include "fs/formats/npy.h"
-#include "fs/formats/raw.h"
 #include "fs/formats/thinning.h"
 
 namespace varve::fs {
@@ -35,14 +34,26 @@ Result<FileImage> npy_region(const NpyHeader& header, const RegionSpec& spec, ui
   return region_image(indexed, spec);
 }
 
-Result<FileImage> raw_region(Recognised& raw, const RegionSpec& spec) {
-  if (!spec.dataset.empty()) {
-    return no_array(spec, "raw");
+/// Of a format that needs no more for it than where its arrays lie.
+Result<FileImage> recognised_region(Recognised& file, const RegionSpec& spec) {
+  const auto named = [&](const ArrayRegion& array) {
+    return array.name.substr(array.name.starts_with('/') ? 1 : 0) == spec.dataset;
+  };
+  const bool only = spec.dataset.empty() && file.arrays.size() == 1;
+  const auto found = only ? file.arrays.begin() : std::find_if(file.arrays.begin(), file.arrays.end(), named);
+  if (found == file.arrays.end()) {
+    if (file.arrays.empty() || file.arrays.front().name.empty()) {
+      return no_array(spec, file.format);
+    }
+    return Error{ENOENT, fmt::format("the file has no array \"{}\"; its {} arrays are \"{}\" and so on", spec.dataset,
+                                     file.arrays.size(), file.arrays.front().name)};
   }
-  ArrayRegion& region = raw.arrays.front();
-  const codec::Extents shape = region.shape;
-  const std::string type = numpy_type(region.dtype, region.big_endian, false);
-  return region_image({{std::move(region), {}}, shape, false, 0, type}, spec);
+  codec::Extents shape = found->shape;
+  if (found->fortran_order) {
+    std::reverse(shape.begin(), shape.end());
+  }
+  const std::string type = numpy_type(found->dtype, found->big_endian, false);
+  return region_image({{std::move(*found), {}}, shape, false, 0, type}, spec);
 }
 
 FileImage npy_coarse(const NpyHeader& header, NpyArray array, uint8_t shift) {
@@ -179,9 +190,9 @@ Result<FileImage> make_image(const ImageRequest& request, std::string_view name,
   if (has_netcdf3_magic(file)) {
     return netcdf3_region(file, spec);
   }
-  VARVE_ASSIGN(auto raw, recognise_raw(name, file, hint));
-  if (raw) {
-    return raw_region(*raw, spec);
+  VARVE_ASSIGN(auto found, recognise(name, file, hint));
+  if (found) {
+    return recognised_region(*found, spec);
   }
   return Error{ENOENT, "no arrays are found in a file of this format"};
 }

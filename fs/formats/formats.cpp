@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "fs/formats/amrex.h"
 #include "fs/formats/fits.h"
 #include "fs/formats/hdf5.h"
 #include "fs/formats/mrc.h"
@@ -28,6 +29,8 @@ bool may_be_hdf5(const Candidate& candidate) { return has_hdf5_signature(candida
 
 bool may_be_netcdf3(const Candidate& candidate) { return has_netcdf3_magic(candidate.file); }
 
+bool may_be_amrex(const Candidate& candidate) { return candidate.has(0, kFabMagic); }
+
 bool may_be_raw(const Candidate& candidate) { return candidate.hint || raw_hint_of_name(candidate.name); }
 
 Result<std::optional<Recognised>> raw(const Candidate& candidate) {
@@ -40,6 +43,7 @@ constexpr std::array kFormats{
     Format{"nifti", may_be_nifti, by_content<recognise_nifti>},
     Format{"mrc", may_be_mrc, by_content<recognise_mrc>},
     Format{"netcdf3", may_be_netcdf3, by_content<recognise_netcdf3>},
+    Format{"amrex", may_be_amrex, by_content<recognise_amrex>},
     Format{"hdf5", may_be_hdf5, by_content<recognise_hdf5>},
     Format{"raw", may_be_raw, raw},
 };

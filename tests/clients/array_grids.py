@@ -3,6 +3,7 @@ formats' descriptions have it; what a library reads is compared where there is o
 
 import dataclasses
 import mmap
+import re
 import struct
 
 import netCDF4
@@ -115,4 +116,41 @@ def netcdf3_arrays(path):
     return arrays
 
 
-READERS = [(lambda start: start[:3] == b"CDF" and start[3:4] in (b"\1", b"\2", b"\5"), netcdf3_arrays)]
+FAB = re.compile(
+    rb"FAB \(\(8, \((32|64) [\d ]+\)\),\(\d, \((\d)[\d ]+\)\)\)\(\(([-\d,]+)\) \(([-\d,]+)\) \([\d,]+\)\) (\d+)\n"
+)
+
+
+def fabs(path):
+    """The boxes of a file: offset of the numbers, and these in the shape (components, z, y, x)."""
+    data = path.read_bytes()
+    at = 0
+    while match := FAB.match(data, at):
+        bits, first, low, high, components = match.groups()
+        extents = [int(h) - int(l) + 1 for l, h in zip(low.split(b","), high.split(b","))]
+        shape = [int(components), *extents[::-1]]
+        dtype = np.dtype(f"{'>' if first == b'1' else '<'}f{int(bits) // 8}")
+        values = np.frombuffer(data, dtype, int(np.prod(shape)), match.end()).reshape(shape)
+        at = match.end() + values.nbytes
+        yield match.end(), values
+
+
+def amrex_arrays(path):
+    """A component of all boxes of one shape is an array."""
+    found = {}
+    for offset, values in fabs(path):
+        for number, part in enumerate(values):
+            name = f"/{'x'.join(map(str, part.shape))}/{number}"
+            found.setdefault(name, []).append((offset + number * part.nbytes, part))
+    arrays = []
+    for name, boxes in found.items():
+        values = np.stack([part for _, part in boxes])
+        places = [(offset, part.shape, tuple(slice(None) for _ in part.shape)) for offset, part in boxes]
+        arrays.append(Array(name, values, places, [], values.itemsize, protected(values)))
+    return arrays
+
+
+READERS = [
+    (lambda start: start[:3] == b"CDF" and start[3:4] in (b"\1", b"\2", b"\5"), netcdf3_arrays),
+    (lambda start: start.startswith(b"FAB (("), amrex_arrays),
+]

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""Simulations' own formats through a mount: NetCDF's classic formats."""
+"""Simulations' own formats through a mount: NetCDF's classic ones, AMReX, VTK."""
 
+import array_grids
 import arrays
 import mounted
 import netCDF4
@@ -90,6 +91,32 @@ def scenario_netcdf3_programs(m):
     with xarray.open_dataset(m.root / "x.nc") as found:
         error = float(abs(found.t - data.t).max())
     check(0 < error <= 1e-3 * np.ptp(data.t.values), "what xarray reads is within the bound, and the bound is used")
+
+
+def scenario_amrex(m):
+    """A plotfile as a simulation writes it: components within the bound of their own range, headers exact."""
+    native = "((8, (64 11 52 0 1 12 0 1023)),(8, (8 7 6 5 4 3 2 1)))"
+    scales = (1.0, 1e-9, 1e6)
+
+    def cells(path):
+        field = np.stack([scale * smooth((64, 64, 64), "<f8", number) for number, scale in enumerate(scales)])
+        with open(path, "wb") as out:
+            for corner in ((0, 0, 0), (32, 0, 0), (0, 32, 0), (32, 32, 32)):
+                z, y, x = corner
+                box = field[:, z : z + 32, y : y + 32, x : x + 32]
+                limits = f"(({x},{y},{z}) ({x + 31},{y + 31},{z + 31}) (0,0,0))"
+                out.write(f"FAB {native}{limits} 3\n".encode() + box.tobytes())
+                out.flush()
+
+    paths = compare(m, cells, ".Cell_D_00000", ["/32x32x32/0", "/32x32x32/1", "/32x32x32/2"])
+    original = m.plain / paths[0].name
+    boxes = [np.stack([values for _, values in array_grids.fabs(path)]) for path in (original, paths[0])]
+    for number, scale in enumerate(scales):
+        was, now = boxes[0][:, number], boxes[1][:, number]
+        error = np.abs(was - now).max()
+        check(0 < error <= 1e-3 * np.ptp(was), f"component {number}, of about {scale}, is within a bound of its own")
+    region = m.root / ".varve/region/32x32x32:1[3,:,5,::2]/rel1e-3" / f"{paths[0].name}.npy"
+    check(np.array_equal(np.load(region), boxes[1][3, 1, :, 5, ::2]), "a region of one component of one box")
 
 
 if __name__ == "__main__":
