@@ -10,6 +10,7 @@
 #include "fs/formats/nifti.h"
 #include "fs/formats/npy.h"
 #include "fs/formats/raw.h"
+#include "fs/formats/vtk.h"
 
 namespace varve::fs {
 
@@ -31,6 +32,14 @@ bool may_be_netcdf3(const Candidate& candidate) { return has_netcdf3_magic(candi
 
 bool may_be_amrex(const Candidate& candidate) { return candidate.has(0, kFabMagic); }
 
+bool may_be_vtk(const Candidate& candidate) { return candidate.has(0, kVtkMagic); }
+
+/// The element is the first, behind a declaration and comments at most.
+bool may_be_vtk_xml(const Candidate& candidate) {
+  const std::string_view start(reinterpret_cast<const char*>(candidate.start.data()), candidate.start.size());
+  return start.starts_with('<') && start.find("<VTKFile") != std::string_view::npos;
+}
+
 bool may_be_raw(const Candidate& candidate) { return candidate.hint || raw_hint_of_name(candidate.name); }
 
 Result<std::optional<Recognised>> raw(const Candidate& candidate) {
@@ -44,6 +53,8 @@ constexpr std::array kFormats{
     Format{"mrc", may_be_mrc, by_content<recognise_mrc>},
     Format{"netcdf3", may_be_netcdf3, by_content<recognise_netcdf3>},
     Format{"amrex", may_be_amrex, by_content<recognise_amrex>},
+    Format{"vtk", may_be_vtk, by_content<recognise_vtk>},
+    Format{"vtk-xml", may_be_vtk_xml, by_content<recognise_vtk_xml>},
     Format{"hdf5", may_be_hdf5, by_content<recognise_hdf5>},
     Format{"raw", may_be_raw, raw},
 };

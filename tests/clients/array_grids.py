@@ -5,12 +5,13 @@ import dataclasses
 import mmap
 import re
 import struct
+from xml.etree import ElementTree
 
 import netCDF4
 import numpy as np
 from array_kinds import Array, protected
 
-CDF_TYPES = {1: "i1", 2: "S1", 3: ">i2", 4: ">i4", 5: ">f4", 6: ">f8", 7: "u1", 8: ">u2", 9: ">u4", 10: ">i8", 11: ">u8"}
+CDF_TYPES = dict(enumerate(("i1", "S1", ">i2", ">i4", ">f4", ">f8", "u1", ">u2", ">u4", ">i8", ">u8"), 1))
 
 
 @dataclasses.dataclass
@@ -150,7 +151,68 @@ def amrex_arrays(path):
     return arrays
 
 
+VTK_TYPES = {"unsigned_char": "u1", "short": ">i2", "int": ">i4", "float": ">f4", "double": ">f8"}
+
+
+def vtk_arrays(path):
+    """Of the legacy format: points, and SCALARS and VECTORS."""
+    data = path.read_bytes()
+    if data.split(b"\n", 3)[2] != b"BINARY":
+        return []
+    numbers = re.search(rb"\nDIMENSIONS (\d+) (\d+) (\d+)\n", data)
+    grid = [int(n) for n in numbers.groups()[::-1]] if numbers else []
+    arrays, at, tuples = [], numbers.end() if numbers else 0, 0
+    line = re.compile(
+        rb"(?:POINTS (\d+)|(?:POINT|CELL)_DATA (\d+)\n(?:SCALARS|VECTORS) \S+|(?:SCALARS|VECTORS) \S+) "
+        rb"(unsigned_char|short|int|float|double)(?: 1)?\n(LOOKUP_TABLE \S+\n)?"
+    )
+    while match := line.search(data, at):
+        points, new_tuples, kind, table = match.groups()
+        tuples = int(new_tuples or tuples)
+        shape = grid if int(points or tuples) == np.prod(grid) else [int(points or tuples)]
+        shape = shape if table else [*shape, 3]
+        values = np.frombuffer(data, VTK_TYPES[kind.decode()], int(np.prod(shape)), match.end()).reshape(shape)
+        at = match.end() + values.nbytes
+        exact = "coordinate" if points else protected(values)
+        everything = tuple(slice(None) for _ in shape)
+        arrays.append(Array(match[0].decode(), values, [(match.end(), shape, everything)], [], values.itemsize, exact))
+    return arrays
+
+
+def vtk_xml_arrays(path):
+    data = path.read_bytes()
+    text, appended, raw = data.partition(b'<AppendedData encoding="raw">')
+    if not appended:
+        return []
+    root = ElementTree.fromstring(text + b"</VTKFile>")
+    if "compressor" in root.attrib:
+        return []
+    order = "<" if root.get("byte_order") == "LittleEndian" else ">"
+    start = len(text) + len(appended) + raw.index(b"_") + 1
+    length = np.dtype(f"{order}u{8 if root.get('header_type') == 'UInt64' else 4}")
+    arrays = []
+    for section in ("PointData", "CellData", "Points", "Coordinates"):
+        for element in root.iterfind(f".//{section}/DataArray"):
+            at = start + int(element.get("offset"))
+            kind = element.get("type")
+            bits = int(re.sub(r"\D", "", kind))
+            values = data[at + length.itemsize :][: int(np.frombuffer(data, length, 1, at)[0])]
+            values = np.frombuffer(values, f"{order}{kind[0].lower()}{bits // 8}")
+            low, high = (np.array(root.find(".//Piece").get("Extent").split()[i::2], int)[::-1] for i in (0, 1))
+            components = int(element.get("NumberOfComponents", 1))
+            for grid in (high - low + 1, np.maximum(high - low, 1)):
+                if values.size == grid.prod() * components:
+                    values = values.reshape(*grid, -1)
+                    break
+            exact = "coordinate" if section in ("Points", "Coordinates") else protected(values)
+            place = (at + length.itemsize, values.shape, tuple(slice(None) for _ in values.shape))
+            arrays.append(Array(element.get("Name"), values, [place], [], values.itemsize, exact))
+    return arrays
+
+
 READERS = [
+    (lambda start: start.startswith(b"# vtk DataFile"), vtk_arrays),
+    (lambda start: start.startswith(b"<") and b"<VTKFile" in start, vtk_xml_arrays),
     (lambda start: start[:3] == b"CDF" and start[3:4] in (b"\1", b"\2", b"\5"), netcdf3_arrays),
     (lambda start: start.startswith(b"FAB (("), amrex_arrays),
 ]

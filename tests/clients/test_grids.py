@@ -119,5 +119,39 @@ def scenario_amrex(m):
     check(np.array_equal(np.load(region), boxes[1][3, 1, :, 5, ::2]), "a region of one component of one box")
 
 
+def scenario_vtk(m):
+    """Legacy and XML files: fields within the bound; points, coordinates, whole numbers and all text exact."""
+    points = np.stack(np.meshgrid(np.arange(20.0), np.arange(30.0), np.arange(25.0), indexing="ij"), axis=-1)
+
+    def legacy(path):
+        with open(path, "wb") as out:
+            out.write(b"# vtk DataFile Version 3.0\na title\nBINARY\nDATASET STRUCTURED_GRID\nDIMENSIONS 25 30 20\n")
+            out.write(b"POINTS 15000 float\n" + points.astype(">f4").tobytes() + b"\nPOINT_DATA 15000\n")
+            out.write(b"SCALARS p double 1\nLOOKUP_TABLE default\n" + smooth((20, 30, 25), ">f8").tobytes() + b"\n")
+            out.write(b"SCALARS id int 1\nLOOKUP_TABLE default\n" + np.arange(15000, dtype=">i4").tobytes() + b"\n")
+            out.write(b"METADATA\nINFORMATION 0\n\nVECTORS v float\n" + smooth((20, 30, 25, 3), ">f4").tobytes() + b"\n")
+
+    compare(m, legacy, ".vtk", ["/PointData/p", "/PointData/v"])
+
+    def xml(path):
+        blocks = [smooth((20, 30, 25), "<f4"), points.astype("<f8"), smooth((19, 29, 24), "<f8"), np.arange(5000, dtype="<i4")]
+        offsets = np.cumsum([0] + [8 + block.nbytes for block in blocks])
+        array = '<DataArray type="{}" Name="{}" NumberOfComponents="{}" format="appended" offset="{}"/>\n'.format
+        with open(path, "wb") as out:
+            out.write(
+                b'<?xml version="1.0"?>\n<VTKFile type="StructuredGrid" byte_order="LittleEndian" header_type="UInt64">\n'
+                b'<StructuredGrid WholeExtent="0 24 0 29 0 19"><Piece Extent="0 24 0 29 0 19">\n<PointData>'
+                + array("Float32", "p", 1, offsets[0]).encode() + b"</PointData><Points>"
+                + array("Float64", "x", 3, offsets[1]).encode() + b"</Points><CellData>"
+                + array("Float64", "c", 1, offsets[2]).encode() + array("Int32", "n", 1, offsets[3]).encode()
+                + b'</CellData></Piece></StructuredGrid>\n<AppendedData encoding="raw">\n_'
+            )  # fmt: skip
+            for block in blocks:
+                out.write(np.uint64(block.nbytes).tobytes() + block.tobytes())
+            out.write(b"\n</AppendedData></VTKFile>\n")
+
+    compare(m, xml, ".vts", ["/PointData/p", "/CellData/c"])
+
+
 if __name__ == "__main__":
     mounted.main(mounted.scenarios(globals()))
