@@ -24,12 +24,13 @@ T load(std::span<const std::byte> bytes, size_t offset, bool big_endian) {
 
 /// `size` bytes from `offset` on. EBADMSG: the file ends within them.
 inline Result<std::vector<std::byte>> read_exactly(FileView& file, uint64_t offset, size_t size) {
+  const Error ends{EBADMSG, "the file ends within what should be its header; it is kept as bytes"};
+  if (offset > file.size() || size > file.size() - offset) {
+    return ends;
+  }
   std::vector<std::byte> bytes(size);
   VARVE_ASSIGN(const size_t got, file.read(offset, bytes));
-  if (got != size) {
-    return Error{EBADMSG, "the file ends within what should be its header; it is kept as bytes"};
-  }
-  return bytes;
+  return got == size ? Result<std::vector<std::byte>>(std::move(bytes)) : ends;
 }
 
 }  // namespace varve::fs

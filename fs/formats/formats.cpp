@@ -9,7 +9,10 @@
 #include "fs/formats/netcdf3.h"
 #include "fs/formats/nifti.h"
 #include "fs/formats/npy.h"
+#include "fs/formats/npz.h"
+#include "fs/formats/pytorch.h"
 #include "fs/formats/raw.h"
+#include "fs/formats/safetensors.h"
 #include "fs/formats/vtk.h"
 
 namespace varve::fs {
@@ -55,6 +58,9 @@ constexpr std::array kFormats{
     Format{"amrex", may_be_amrex, by_content<recognise_amrex>},
     Format{"vtk", may_be_vtk, by_content<recognise_vtk>},
     Format{"vtk-xml", may_be_vtk_xml, by_content<recognise_vtk_xml>},
+    Format{"npz", may_be_npz, by_content<recognise_npz>},
+    Format{"pytorch", may_be_pytorch, by_content<recognise_pytorch>},
+    Format{"safetensors", may_be_safetensors, by_content<recognise_safetensors>},
     Format{"hdf5", may_be_hdf5, by_content<recognise_hdf5>},
     Format{"raw", may_be_raw, raw},
 };

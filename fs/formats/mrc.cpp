@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "fs/formats/binary.h"
-#include "fs/formats/check.h"
+#include "fs/formats/contiguous.h"
 
 namespace varve::fs {
 
@@ -17,26 +17,21 @@ Error malformed(std::string_view why) {
   return Error{EBADMSG, fmt::format("the MRC header cannot be read: {}; the file is kept as bytes", why)};
 }
 
-struct ElementType {
-  codec::DType dtype;
-  uint64_t parts;  ///< of them make an element
-};
-
 std::optional<ElementType> element_type(int32_t mode) {
   using codec::DType;
   switch (mode) {
     case 0:
-      return ElementType{DType::i8, 1};
+      return ElementType{DType::i8};
     case 1:
-      return ElementType{DType::i16, 1};
+      return ElementType{DType::i16};
     case 2:
-      return ElementType{DType::f32, 1};
+      return ElementType{DType::f32};
     case 4:
       return ElementType{DType::f32, 2};
     case 6:
-      return ElementType{DType::u16, 1};
+      return ElementType{DType::u16};
     case 12:
-      return ElementType{DType::f16, 1};
+      return ElementType{DType::f16};
     default:
       return std::nullopt;
   }
@@ -64,26 +59,17 @@ Result<std::optional<Recognised>> recognise_mrc(FileView& file) {
   if (!type || columns == 0 || rows == 0 || sections == 0) {
     return std::optional(std::move(result));
   }
-  ArrayRegion array;
-  array.dtype = type->dtype;
-  array.big_endian = big_endian && codec::element_size(type->dtype) > 1;
+  codec::Extents shape{static_cast<uint64_t>(sections), static_cast<uint64_t>(rows), static_cast<uint64_t>(columns)};
   if (group >= kFirstStack && group <= kLastStack && deep > 0 && sections % deep == 0) {
-    array.shape = {static_cast<uint64_t>(sections / deep), static_cast<uint64_t>(deep)};
-  } else {
-    array.shape = {static_cast<uint64_t>(sections)};
+    shape[0] = static_cast<uint64_t>(deep);
+    shape.insert(shape.begin(), static_cast<uint64_t>(sections / deep));
   }
-  array.shape.insert(array.shape.end(), {static_cast<uint64_t>(rows), static_cast<uint64_t>(columns)});
-  if (type->parts > 1) {
-    array.shape.push_back(type->parts);
-  }
-  array.chunk_shape = array.shape;
   const uint64_t offset = kHeader + static_cast<uint64_t>(extended);
-  const auto bytes = chunk_bytes(array);
-  if (!bytes || offset > file.size() || *bytes > file.size() - offset) {
+  ArrayRegion array = contiguous_array(*type, std::move(shape), big_endian, offset);
+  if (!fits(array, file.size())) {
     return malformed(fmt::format("{} of shape ({}) from byte {} on do not fit into the file",
                                  codec::name_of(array.dtype), fmt::join(array.shape, ", "), offset));
   }
-  array.chunks = {{0, offset}};
   result.arrays.push_back(std::move(array));
   return std::optional(std::move(result));
 }

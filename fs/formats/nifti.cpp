@@ -6,6 +6,7 @@
 
 #include "fs/formats/binary.h"
 #include "fs/formats/check.h"
+#include "fs/formats/contiguous.h"
 
 namespace varve::fs {
 
@@ -52,38 +53,33 @@ Header header2(std::span<const std::byte> bytes, bool big) {
   return header;
 }
 
-struct ElementType {
-  codec::DType dtype;
-  uint64_t parts;  ///< of them make an element
-};
-
 std::optional<ElementType> element_type(int32_t code) {
   using codec::DType;
   switch (code) {
     case 2:
-      return ElementType{DType::u8, 1};
+      return ElementType{DType::u8};
     case 4:
-      return ElementType{DType::i16, 1};
+      return ElementType{DType::i16};
     case 8:
-      return ElementType{DType::i32, 1};
+      return ElementType{DType::i32};
     case 16:
-      return ElementType{DType::f32, 1};
+      return ElementType{DType::f32};
     case 32:
       return ElementType{DType::f32, 2};
     case 64:
-      return ElementType{DType::f64, 1};
+      return ElementType{DType::f64};
     case 128:  // red, green, blue
       return ElementType{DType::u8, 3};
     case 256:
-      return ElementType{DType::i8, 1};
+      return ElementType{DType::i8};
     case 512:
-      return ElementType{DType::u16, 1};
+      return ElementType{DType::u16};
     case 768:
-      return ElementType{DType::u32, 1};
+      return ElementType{DType::u32};
     case 1024:
-      return ElementType{DType::i64, 1};
+      return ElementType{DType::i64};
     case 1280:
-      return ElementType{DType::u64, 1};
+      return ElementType{DType::u64};
     case 1792:
       return ElementType{DType::f64, 2};
     case 2304:  // with transparency
@@ -107,37 +103,30 @@ Result<std::optional<ArrayRegion>> image(const Header& header, bool big_endian, 
   if (header.axes[0] < 1 || header.axes[0] > kMostAxes) {
     return malformed(fmt::format("an image of {} axes", header.axes[0]));
   }
-  ArrayRegion array;
+  codec::Extents shape;
   for (auto axis = static_cast<size_t>(header.axes[0]); axis > 0; --axis) {
     if (header.axes[axis] < 0) {
       return malformed(fmt::format("axis {} has the length {}", axis, header.axes[axis]));
     }
-    array.shape.push_back(static_cast<uint64_t>(header.axes[axis]));
+    shape.push_back(static_cast<uint64_t>(header.axes[axis]));
   }
   const auto type = element_type(header.type);
-  if (!type || checked_product(array.shape) == 0) {
+  if (!type || checked_product(shape) == 0) {
     return std::optional<ArrayRegion>();
   }
-  array.dtype = type->dtype;
-  array.big_endian = big_endian && codec::element_size(type->dtype) > 1;
-  array.fortran_order = array.shape.size() > 1;
-  if (type->parts > 1) {
-    array.shape.push_back(type->parts);
-  }
-  array.chunk_shape = array.shape;
-  array.keep_exact = reason(header);
   const auto least = static_cast<double>(header.end + kExtender);
-  const auto bytes = chunk_bytes(array);
-  if (!(header.offset >= least) || header.offset > static_cast<double>(file_size) ||
+  if (!(header.offset >= least && header.offset <= static_cast<double>(file_size)) ||
       header.offset != std::floor(header.offset)) {
     return malformed(fmt::format("the image would begin at byte {} of {}", header.offset, file_size));
   }
-  const auto offset = static_cast<uint64_t>(header.offset);
-  if (!bytes || *bytes > file_size - offset) {
+  const bool fortran_order = shape.size() > 1;
+  ArrayRegion array = contiguous_array(*type, std::move(shape), big_endian, static_cast<uint64_t>(header.offset));
+  array.fortran_order = fortran_order;
+  array.keep_exact = reason(header);
+  if (!fits(array, file_size)) {
     return malformed(fmt::format("{} of shape ({}) do not fit into the file", codec::name_of(array.dtype),
                                  fmt::join(array.shape, ", ")));
   }
-  array.chunks = {{0, offset}};
   return std::optional(std::move(array));
 }
 

@@ -1,7 +1,10 @@
 """The arrays of files of further formats, read by those formats' own programs: what arrays.py needs of each.
 
-READERS: pairs of a test of a file's first 512 bytes, and a function from a path to the file's arrays.
+READERS: pairs of a test of a file's first 512 bytes, and a function from a path to the file's arrays. Archives (ZIP)
+have none here: nothing in them may change.
 """
+
+import json
 
 import array_grids
 import numpy as np
@@ -51,6 +54,30 @@ def mrc_arrays(path):
         return [contiguous("", file.data.copy(), 1024 + int(file.header.nsymbt))]
 
 
+TENSORS = {"F16": "<f2", "BF16": "<u2", "F32": "<f4", "F64": "<f8"}  # what a bound may touch
+
+
+def safetensors_arrays(path):
+    content = path.read_bytes()
+    begin = 8 + int.from_bytes(content[:8], "little")
+    arrays = []
+    for name, told in json.loads(content[8:begin]).items():
+        if name == "__metadata__" or told["dtype"] not in TENSORS:
+            continue
+        first, last = (begin + offset for offset in told["data_offsets"])
+        values = np.frombuffer(content[first:last], TENSORS[told["dtype"]]).reshape(told["shape"])
+        array = contiguous(name, values, first)
+        if told["dtype"] == "BF16":
+            array.values = (values.astype("<u4") << 16).view("<f4")
+            array.exact = protected(values.view("<f2"))
+        arrays.append(array)
+    return arrays
+
+
+def is_safetensors(start):
+    return len(start) > 8 and int.from_bytes(start[:8], "little") < 10**8 and start[8:10] == b'{"'
+
+
 def is_nifti(start):
     return start[344:348] == b"n+1\0" or start[4:12] == b"n+2\0\r\n\x1a\n"
 
@@ -59,5 +86,6 @@ READERS = [
     (lambda start: start.startswith(b"SIMPLE  =") and start[29:30] == b"T", fits_arrays),
     (is_nifti, nifti_arrays),
     (lambda start: start[208:212] == b"MAP ", mrc_arrays),
+    (is_safetensors, safetensors_arrays),
 ]
 READERS += array_grids.READERS

@@ -3,6 +3,7 @@
 
 import json
 import shutil
+import zipfile
 
 import arrays
 import mounted
@@ -135,6 +136,48 @@ def scenario_mrc(m):
             with mrcfile.open(path) as file:
                 equal((file.data.shape, file.data.dtype), (array.shape, array.dtype), f"{name}: what mrcfile reads")
                 equal(bytes(file.extended_header), bytes(np.arange(1000, dtype="u1")), "the extended header")
+        clear(m)
+
+
+def scenario_safetensors(m):
+    """Tensors of all types of floats under a bound; integers and the header exact."""
+    field = smooth((40, 50, 60))
+    tensors = {"f16": field.astype("f2"), "f32": field, "f64": field.astype("f8"), "ids": (field * 1000).astype("i8"),
+               "mask": field > 0, "bias": field[0, 0]}  # fmt: skip
+    names = {"f2": "F16", "f4": "F32", "f8": "F64", "i8": "I64", "b1": "BOOL"}
+
+    def write(path):
+        header, data = {"__metadata__": {"format": "pt"}}, b""
+        brain = (field.view("u4") >> 16).astype("u2")
+        for name, array in {**tensors, "bf16": brain}.items():
+            dtype = "BF16" if name == "bf16" else names[array.dtype.str[1:]]
+            header[name] = {"dtype": dtype, "shape": array.shape, "data_offsets": [len(data), len(data) + array.nbytes]}
+            data += array.tobytes()
+        text = json.dumps(header).encode()
+        text += b" " * (-len(text) % 8)
+        path.write_bytes(len(text).to_bytes(8, "little") + text + data)
+
+    compare(m, write, ".safetensors", ["/f16", "/f32", "/f64", "/bf16"])
+
+
+def scenario_archives(m):
+    """numpy.savez, and PyTorch's layout: bounds leave members alone, whose checksums then hold."""
+    field = smooth((40, 50, 60))
+
+    def write(path):
+        np.savez(path, field=field, fortran=np.asfortranarray(field.astype("f8")), whole=(field * 1000).astype("i4"))
+
+    def write_compressed(path):
+        np.savez_compressed(path, field=field)
+
+    for action in (write, write_compressed):
+        for path in compare(m, action, ".npz", []):
+            equal(zipfile.ZipFile(path).testzip(), None, "no member with a wrong checksum")
+            equal(np.array_equal(np.load(path)["field"], field), True, "what numpy reads")
+            format, told = stat(path)
+            equal(format, "npz", "the format")
+            equal(set(told), {"/field", "/fortran", "/whole"} if action is write else set(), "the arrays")
+            check(all("its own checksum" in array["why"] for array in told.values()), "why they are exact")
         clear(m)
 
 

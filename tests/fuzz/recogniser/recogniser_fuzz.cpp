@@ -9,6 +9,7 @@
 #include "fs/formats/fits.h"
 #include "fs/formats/hdf5.h"
 #include "fs/formats/netcdf3.h"
+#include "fs/formats/pickle.h"
 #include "fs/formats/raw.h"
 #include "fs/formats/worker_protocol.h"
 #include "fs/policy.h"
@@ -53,6 +54,13 @@ void fuzz_file(std::span<const std::byte> bytes) {
     must(check_arrays(**result, bytes.size()).ok(), "arrays are consistent");
     auto back = deserialise(serialise(**result));
     must(back.ok() && back->arrays == (*result)->arrays, "a result survives its serialisation");
+  }
+}
+
+void fuzz_pickle(std::span<const std::byte> bytes) {
+  for (const PickledStorage& storage : pickled_storages(bytes)) {
+    must(checked_product(storage.shape) == storage.elements || storage.elements >> 62 != 0,
+         "a tensor that is all of a storage has its elements");
   }
 }
 
@@ -170,6 +178,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   switch (data[0]) {
     case 'n':
       fuzz_file(bytes);
+      break;
+    case 'k':
+      fuzz_pickle(bytes);
       break;
     case 'r':
       fuzz_raw(text);
