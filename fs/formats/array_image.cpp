@@ -53,7 +53,8 @@ Result<FileImage> recognised_region(Recognised& file, const RegionSpec& spec) {
     std::reverse(shape.begin(), shape.end());
   }
   const std::string type = numpy_type(found->dtype, found->big_endian, false);
-  return region_image({{std::move(*found), {}}, shape, false, 0, type}, spec);
+  const bool fortran_order = found->fortran_order;
+  return region_image({{std::move(*found), {}}, shape, fortran_order, 0, type}, spec);
 }
 
 FileImage npy_coarse(const NpyHeader& header, NpyArray array, uint8_t shift) {

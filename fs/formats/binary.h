@@ -29,6 +29,9 @@ inline Result<std::vector<std::byte>> read_exactly(FileView& file, uint64_t offs
     return ends;
   }
   std::vector<std::byte> bytes(size);
+  if (size == 0) {
+    return bytes;
+  }
   VARVE_ASSIGN(const size_t got, file.read(offset, bytes));
   return got == size ? Result<std::vector<std::byte>>(std::move(bytes)) : ends;
 }

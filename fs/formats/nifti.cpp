@@ -119,7 +119,7 @@ Result<std::optional<ArrayRegion>> image(const Header& header, bool big_endian, 
       header.offset != std::floor(header.offset)) {
     return malformed(fmt::format("the image would begin at byte {} of {}", header.offset, file_size));
   }
-  const bool fortran_order = shape.size() > 1;
+  const bool fortran_order = shape.size() > 1 && type->parts == 1;
   ArrayRegion array = contiguous_array(*type, std::move(shape), big_endian, static_cast<uint64_t>(header.offset));
   array.fortran_order = fortran_order;
   array.keep_exact = reason(header);

@@ -2,6 +2,7 @@
 """Formats whose arrays are found without a library, written and read through a mount by the formats' own programs."""
 
 import json
+import os
 import shutil
 import zipfile
 
@@ -39,6 +40,10 @@ def compare(m, write, suffix, lossy):
     return [m.root / name / original.name for name in ("rel1e-3", "abs0.01")]
 
 
+def region(m, spec, path):
+    return np.load(m.root / ".varve/region" / spec / f"{path.relative_to(m.root)}.npy")
+
+
 def clear(m):
     """Removes what compare() made."""
     for path in m.root.iterdir():
@@ -68,6 +73,8 @@ def scenario_fits(m):
         with fits.open(path, checksum=True) as file:
             file.verify("exception")
             equal(file["SUMMED"]._checksum_valid, True, "a checksum still holds")
+        found = region(m, "SCI[3:7,::2,-1]", path)
+        equal(found.tobytes(), fits.getdata(path, "SCI")[3:7, ::2, -1].tobytes(), "a region")
         before = {name: fits.getdata(path, name) for name in ("PRIMARY", "SCI", "DQ")}
         with fits.open(path, mode="update") as file:
             file["DQ"].data[3] = 7
@@ -96,9 +103,12 @@ def scenario_nifti(m):
 
             name = f"{number}{'le' if order == '<' else 'be'}"
             for path in compare(m, write, name + ".nii", [""]):
-                image = nibabel.load(path)
+                image = nibabel.load(path, mmap=False)
                 equal(image.header.endianness, order, "the order of bytes")
                 equal(image.header.extensions[0].get_content().rstrip(b"\0"), b"words" * 100, "the extension")
+                values = np.asarray(image.dataobj)
+                for spec, part in (("[3:7,::2,-1]", np.s_[3:7, ::2, -1]), ("[:,4]", np.s_[:, 4]), ("[...]", np.s_[...])):
+                    check(np.array_equal(region(m, spec, path), values[part]), f"the region {spec}")
                 limit = 0.01 if "abs" in str(path) else 1e-3 * (field.max() - field.min())
                 check(np.abs(image.get_fdata() - field).max() <= limit * (1 + 1e-6), "what nibabel reads keeps the bound")
             clear(m)
@@ -179,6 +189,33 @@ def scenario_archives(m):
             equal(set(told), {"/field", "/fortran", "/whole"} if action is write else set(), "the arrays")
             check(all("its own checksum" in array["why"] for array in told.values()), "why they are exact")
         clear(m)
+
+
+def scenario_names(m):
+    """Files written under other names and renamed into place, with an extension that lies: known by their content."""
+    from astropy.io import fits
+    import mrcfile
+    import nibabel
+
+    field = smooth((20, 30, 40))
+    fits.PrimaryHDU(field).writeto(m.plain / "a.fits")
+    nibabel.save(nibabel.Nifti1Image(field, np.eye(4)), m.plain / "a.nii")
+    mrcfile.write(m.plain / "a.mrc", field)
+    np.savez(m.plain / "a.npz", field)
+    header = json.dumps({"a": {"dtype": "F32", "shape": field.shape, "data_offsets": [0, field.nbytes]}}).encode()
+    (m.plain / "a.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + field.tobytes())
+    for original in sorted(m.plain.iterdir()):
+        whole = original.read_bytes()
+        with open(m.root / "a.tmp", "wb") as file:  # the end first
+            file.seek(len(whole) // 2)
+            file.write(whole[len(whole) // 2 :])
+            file.seek(0)
+            file.write(whole[: len(whole) // 2])
+        os.rename(m.root / "a.tmp", m.root / "a.txt")
+        format, told = stat(m.root / "a.txt")
+        wanted = {"nii": "nifti"}.get(original.suffix[1:], original.suffix[1:])
+        equal((format, len(told)), (wanted, 1), f"{original.name}: format and number of arrays")
+        check(mounted.same_bytes(original, m.root / "a.txt"), "its bytes")
 
 
 if __name__ == "__main__":
