@@ -187,6 +187,13 @@ class Core final : public FileSystem {
   Result<std::optional<std::string>> new_file_policy(InodeNumber parent, std::string_view name,
                                                      const std::optional<codec::Bound>& own);
 
+  // zarr_chunks.cpp
+  std::string short_text(InodeNumber directory, std::string_view name);
+  /// How a file of numbers is to be read: as a rule says, or as the metadata of the Zarr array that it is a chunk of. No
+  /// node's lock is held.
+  std::optional<RawHint> raw_hint(const FilePolicy& policy, InodeNumber directory, std::string_view name,
+                                  uint64_t size);
+
   // views.cpp
   Result<Entry> lookup_view(const Caller& caller, InodeNumber parent, std::string_view name);
   Result<Attributes> view_attributes(InodeNumber inode);

@@ -43,6 +43,7 @@ Result<FileImage> Core::make_view_image(const NodePointer& node, NodeLock& lock,
   VARVE_TRY(open_sealed(*node));
   const std::string name = node->name;
   const uint64_t version = node->version;
+  const InodeNumber directory = node->inode.parent;
   NodeView file(node->inode.size, [&](uint64_t offset, std::span<std::byte> out) -> Status {
     const std::shared_lock reading(node->mutex);
     if (node->version != version) {
@@ -54,7 +55,7 @@ Result<FileImage> Core::make_view_image(const NodePointer& node, NodeLock& lock,
   lock.unlock();
   Result<FileImage> image = [&]() -> Result<FileImage> {
     VARVE_ASSIGN(const FilePolicy policy, policy_of(node->number));
-    return recognisers_.image(request, name, file, policy.raw);
+    return recognisers_.image(request, name, file, raw_hint(policy, directory, name, file.size()));
   }();
   lock.lock();
   return image;

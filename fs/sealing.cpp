@@ -222,8 +222,10 @@ Status Core::seal(const NodePointer& node, NodeLock& lock, bool require_arrays) 
     return job.error();
   }
   const uint64_t version = node->version;
+  const InodeNumber directory = node->inode.parent;
   node->seal = SealState::running;
   lock.unlock();
+  job->policy.raw = raw_hint(job->policy, directory, job->name, job->size);
   const std::optional<Twin> twin = find_twin(*job);
   Result<SealOutcome> outcome = SealOutcome();
   if (!twin) {

@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <type_traits>
 
 namespace varve::fs {
 
@@ -52,6 +56,15 @@ constexpr std::array<ListAttribute, 8> kLists{{{"coordinates", kCoordinate},
                                                {"grid_mapping", "grid mapping"}}};
 
 std::string group_of(const std::string& name) { return name.substr(0, name.rfind('/')); }
+
+template <typename Integer>
+std::optional<uint64_t> integer_pattern(long double number) {
+  const bool fits = number >= static_cast<long double>(std::numeric_limits<Integer>::min()) &&
+                    number <= static_cast<long double>(std::numeric_limits<Integer>::max()) &&
+                    std::trunc(number) == number;
+  return fits ? std::optional<uint64_t>(static_cast<std::make_unsigned_t<Integer>>(static_cast<Integer>(number)))
+              : std::nullopt;
+}
 
 }  // namespace
 
@@ -124,6 +137,36 @@ std::string Conventions::reason(const std::string& name) const {
 void add_fill_value(std::vector<uint64_t>& values, uint64_t pattern) {
   if (values.size() < kMostFillValues && std::find(values.begin(), values.end(), pattern) == values.end()) {
     values.push_back(pattern);
+  }
+}
+
+std::optional<uint64_t> pattern_of_number(long double number, codec::DType type) {
+  using codec::DType;
+  switch (type) {
+    case DType::u8:
+      return integer_pattern<uint8_t>(number);
+    case DType::i8:
+      return integer_pattern<int8_t>(number);
+    case DType::u16:
+      return integer_pattern<uint16_t>(number);
+    case DType::i16:
+      return integer_pattern<int16_t>(number);
+    case DType::u32:
+      return integer_pattern<uint32_t>(number);
+    case DType::i32:
+      return integer_pattern<int32_t>(number);
+    case DType::u64:
+      return integer_pattern<uint64_t>(number);
+    case DType::i64:
+      return integer_pattern<int64_t>(number);
+    case DType::f32:
+      return std::abs(number) <= std::numeric_limits<float>::max()
+                 ? std::optional<uint64_t>(std::bit_cast<uint32_t>(static_cast<float>(number)))
+                 : std::nullopt;
+    case DType::f64:
+      return std::bit_cast<uint64_t>(static_cast<double>(number));
+    default:
+      return std::nullopt;
   }
 }
 

@@ -53,4 +53,8 @@ inline constexpr size_t kMostFillValues = 8;
 /// Appends a bit pattern to an array's fill values: each once, kMostFillValues at most.
 void add_fill_value(std::vector<uint64_t>& values, uint64_t pattern);
 
+/// The bit pattern that a program writes which converts the number to the type. Nothing: it is no such number, or the
+/// type is a float of 16 bits.
+std::optional<uint64_t> pattern_of_number(long double number, codec::DType type);
+
 }  // namespace varve::fs

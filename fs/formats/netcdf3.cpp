@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cmath>
 #include <cstring>
-#include <limits>
 
 #include "fs/formats/check.h"
 #include "fs/formats/conventions.h"
@@ -46,46 +44,6 @@ long double number_of(uint64_t pattern, codec::DType type) {
       return std::bit_cast<double>(pattern);
     default:
       return pattern;
-  }
-}
-
-template <typename Integer>
-std::optional<uint64_t> integer_pattern(long double number) {
-  const bool fits = number >= static_cast<long double>(std::numeric_limits<Integer>::min()) &&
-                    number <= static_cast<long double>(std::numeric_limits<Integer>::max()) &&
-                    std::trunc(number) == number;
-  return fits ? std::optional<uint64_t>(static_cast<std::make_unsigned_t<Integer>>(static_cast<Integer>(number)))
-              : std::nullopt;
-}
-
-/// What a program writes that converts the number to the type. Nothing: it is no such number.
-std::optional<uint64_t> pattern_of(long double number, codec::DType type) {
-  using codec::DType;
-  switch (type) {
-    case DType::u8:
-      return integer_pattern<uint8_t>(number);
-    case DType::i8:
-      return integer_pattern<int8_t>(number);
-    case DType::u16:
-      return integer_pattern<uint16_t>(number);
-    case DType::i16:
-      return integer_pattern<int16_t>(number);
-    case DType::u32:
-      return integer_pattern<uint32_t>(number);
-    case DType::i32:
-      return integer_pattern<int32_t>(number);
-    case DType::u64:
-      return integer_pattern<uint64_t>(number);
-    case DType::i64:
-      return integer_pattern<int64_t>(number);
-    case DType::f32:
-      return std::abs(number) <= std::numeric_limits<float>::max()
-                 ? std::optional<uint64_t>(std::bit_cast<uint32_t>(static_cast<float>(number)))
-                 : std::nullopt;
-    case DType::f64:
-      return std::bit_cast<uint64_t>(static_cast<double>(number));
-    default:
-      return std::nullopt;
   }
 }
 
@@ -142,7 +100,7 @@ class Netcdf3Attributes : public VariableAttributes {
     const size_t size = codec::element_size(own);
     for (uint64_t i = 0; i < attribute->count; ++i) {
       const uint64_t pattern = big_endian_number(std::span(header_.bytes).subspan(attribute->at + i * size, size));
-      const auto same = own == type ? std::optional(pattern) : pattern_of(number_of(pattern, own), type);
+      const auto same = own == type ? std::optional(pattern) : pattern_of_number(number_of(pattern, own), type);
       if (same) {
         add_fill_value(values, *same);
       }

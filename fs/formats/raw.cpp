@@ -17,6 +17,9 @@ ArrayRegion region_of(const RawHint& hint) {
   array.shape = hint.shape;
   array.chunk_shape = hint.shape;
   array.chunks = {{0, 0}};
+  array.fortran_order = hint.fortran_order;
+  array.fill_values = hint.fill_values;
+  array.keep_exact = hint.keep_exact;
   return array;
 }
 

@@ -52,11 +52,14 @@ struct Recognised {
   std::vector<ArrayRegion> arrays;
 };
 
-/// How to read a raw file of numbers, from a policy rule.
+/// How to read a raw file of numbers, from a policy rule or from metadata beside the file; see ArrayRegion.
 struct RawHint {
   codec::DType dtype = codec::DType::f32;
   bool big_endian = false;
   codec::Extents shape;  ///< C order
+  bool fortran_order = false;
+  std::vector<uint64_t> fill_values = {};
+  std::string keep_exact = {};
   bool operator==(const RawHint&) const = default;
 };
 

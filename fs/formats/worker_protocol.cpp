@@ -120,6 +120,9 @@ std::vector<std::byte> encode(const Request& request) {
     out.number(static_cast<uint64_t>(request.hint->dtype));
     out.flag(request.hint->big_endian);
     out.numbers(request.hint->shape);
+    out.flag(request.hint->fortran_order);
+    out.numbers(request.hint->fill_values);
+    out.text(request.hint->keep_exact);
   }
   out.flag(request.image.has_value());
   if (request.image) {
@@ -154,8 +157,11 @@ Result<Request> decode_request(std::span<const std::byte> payload) {
   if (in.flag()) {
     uint64_t dtype = in.number();
     bool big_endian = in.flag();
-    request.hint = RawHint{static_cast<codec::DType>(dtype), big_endian, in.numbers()};
-    if (dtype > 255 || codec::element_size(request.hint->dtype) == 0) {
+    RawHint& hint = request.hint.emplace(RawHint{static_cast<codec::DType>(dtype), big_endian, in.numbers()});
+    hint.fortran_order = in.flag();
+    hint.fill_values = in.numbers();
+    hint.keep_exact = in.text();
+    if (dtype > 255 || codec::element_size(hint.dtype) == 0) {
       return no_frame("a hint of no known element type");
     }
   }

@@ -2,6 +2,7 @@
 formats' descriptions have it; what a library reads is compared where there is one."""
 
 import dataclasses
+import json
 import mmap
 import re
 import struct
@@ -208,6 +209,21 @@ def vtk_xml_arrays(path):
             place = (at + length.itemsize, values.shape, tuple(slice(None) for _ in values.shape))
             arrays.append(Array(element.get("Name"), values, [place], [], values.itemsize, exact))
     return arrays
+
+
+def is_zarr_chunk(path):
+    return (path.parent / ".zarray").exists() and path.name[0].isdigit()
+
+
+def zarr_arrays(path):
+    """A chunk of an array of version 2."""
+    array = json.loads((path.parent / ".zarray").read_text())
+    if array["compressor"] or array["filters"]:
+        return []
+    shape = array["chunks"] if array["order"] == "C" else array["chunks"][::-1]
+    values = np.fromfile(path, array["dtype"]).reshape(shape)
+    place = (0, shape, tuple(slice(None) for _ in shape))
+    return [Array("", values, [place], [array["fill_value"]], values.itemsize, protected(values))]
 
 
 READERS = [

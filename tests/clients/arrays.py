@@ -9,6 +9,7 @@ import pathlib
 import re
 
 import array_formats
+import array_grids
 import h5py
 import numpy as np
 from array_kinds import Array, parts, protected
@@ -134,6 +135,8 @@ def arrays_of(path):
     path = pathlib.Path(path)
     if RAW_NAME.search(path.name):
         return raw_arrays(path)
+    if array_grids.is_zarr_chunk(path):
+        return array_grids.zarr_arrays(path)
     with open(path, "rb") as file:
         start = file.read(512)
     try:

@@ -1,6 +1,8 @@
 #!/usr/bin/python3
 """Simulations' own formats through a mount: NetCDF's classic ones, AMReX, VTK."""
 
+import json
+
 import array_grids
 import arrays
 import mounted
@@ -151,6 +153,76 @@ def scenario_vtk(m):
             out.write(b"\n</AppendedData></VTKFile>\n")
 
     compare(m, xml, ".vts", ["/PointData/p", "/CellData/c"])
+
+
+ZARR_2 = {"zarr_format": 2, "shape": [64, 96], "chunks": [64, 48], "compressor": None, "filters": None, "order": "C"}
+ZARR_3 = {
+    "zarr_format": 3,
+    "node_type": "array",
+    "shape": [64, 96],
+    "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [64, 48]}},
+    "codecs": [{"name": "bytes", "configuration": {"endian": "big"}}],
+}
+
+
+def zarr_array(folder, version, values, **more):
+    """Writes an array of two chunks as zarr-python does: metadata first, each chunk renamed into place."""
+    (folder / "c" / "0" if version == 3 else folder).mkdir(parents=True)
+    attributes = more.pop("attributes", {})
+    if version == 2:
+        (folder / ".zarray").write_text(json.dumps({**ZARR_2, "dtype": values.dtype.str, "fill_value": 0.0, **more}))
+        (folder / ".zattrs").write_text(json.dumps(attributes))
+    else:
+        more = {"data_type": values.dtype.name, "fill_value": 0.0, "attributes": attributes, **more}
+        (folder / "zarr.json").write_text(json.dumps({**ZARR_3, **more}))
+    chunks = []
+    for number, part in enumerate((values[:, :48], values[:, 48:])):
+        chunk = folder / (f"0.{number}" if version == 2 else f"c/0/{number}")
+        unfinished = chunk.parent / f"{chunk.name}.d41d8cd98f00b204e9800998ecf8427e.partial"
+        unfinished.write_bytes(np.ascontiguousarray(part).tobytes(more.get("order", "C")))
+        unfinished.rename(chunk)
+        chunks.append((chunk, part))
+    return chunks
+
+
+def scenario_zarr(m):
+    """Chunks of both versions: within the bound where they are plain measurements, else exact, once metadata are there."""
+    m.bound("rel:1e-3")
+    field = smooth((64, 96), "f8")
+    holes = field.copy()
+    holes[::7, ::5] = 1e20
+    late = m.root / "late"
+    late.mkdir()
+    (late / "0.0").write_bytes(field[:, :48].tobytes())
+    zarr_array(m.root / "late2", 2, field)
+    cases = {
+        "two": (2, field.astype("<f4"), {}, True),
+        "big": (2, field.astype(">f8"), {}, True),
+        "fortran": (2, field, {"order": "F"}, True),
+        "holes": (2, holes, {"fill_value": 1e20}, True),
+        "three": (3, field.astype(">f8"), {}, True),
+        "packed": (2, field, {"attributes": {"scale_factor": 0.5}}, False),
+        "coordinate": (3, field.astype(">f8"), {"dimension_names": ["coordinate", "x"]}, False),
+        "squeezed": (2, field, {"compressor": {"id": "zlib", "level": 1}}, False),
+        "integers": (2, (field * 1000).astype("<i4"), {}, False),
+    }
+    written = {name: zarr_array(m.root / "group" / name, *case[:2], **case[2]) for name, case in cases.items()}
+    for _ in range(2):
+        for name, (version, values, more, lossy) in cases.items():
+            for chunk, part in written[name]:
+                found = np.fromfile(chunk, values.dtype).reshape(part.shape, order=more.get("order", "C"))
+                good = part < 1e19
+                check(found[~good].tobytes() == part[~good].tobytes(), f"{name}: missing values are exact")
+                error = np.abs(found[good].astype("f8") - part[good]).max()
+                within = 0 < error <= 1e-3 * np.ptp(part[good]) if lossy else error == 0
+                check(within, f"{name}: off by {error:.2g}, {'within the bound' if lossy else 'which must be none'}")
+                equal(stat(chunk)[0], "bytes" if name == "squeezed" else "raw", f"{name}: the format")
+        check((late / "0.0").read_bytes() == field[:, :48].tobytes(), "a chunk without metadata is exact")
+        m.restart()
+    chunk, part = written["fortran"][0]
+    region = np.load(m.root / ".varve/region/[3:60:2,7]/group/fortran/0.0.npy")
+    wanted = np.fromfile(chunk, "<f8").reshape(part.shape, order="F")[3:60:2, 7]
+    check(np.array_equal(region, wanted), "a region of a chunk in Fortran order")
 
 
 if __name__ == "__main__":

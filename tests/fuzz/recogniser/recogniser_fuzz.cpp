@@ -1,6 +1,7 @@
 // What parses untrusted text and bytes inside the daemon, or in a worker without the HDF5 library. The first byte of an
 // input says for whom the rest is.
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -12,6 +13,7 @@
 #include "fs/formats/pickle.h"
 #include "fs/formats/raw.h"
 #include "fs/formats/worker_protocol.h"
+#include "fs/formats/zarr.h"
 #include "fs/policy.h"
 
 namespace varve::fs {
@@ -61,6 +63,21 @@ void fuzz_pickle(std::span<const std::byte> bytes) {
   for (const PickledStorage& storage : pickled_storages(bytes)) {
     must(checked_product(storage.shape) == storage.elements || storage.elements >> 62 != 0,
          "a tensor that is all of a storage has its elements");
+  }
+}
+
+/// The metadata of an array, a line break, and its attributes.
+void fuzz_zarr(std::string_view text) {
+  const std::string metadata(text.substr(0, text.find('\n')));
+  const std::string attributes(text.substr(std::min(text.size(), metadata.size() + 1)));
+  for (const bool old : {true, false}) {
+    const auto hint = zarr_hint({"t", old ? metadata : "", attributes, old ? "" : metadata}, 96);
+    if (hint) {
+      const std::array<std::byte, 96> bytes{};
+      SpanView file(bytes);
+      const auto found = recognise_raw("0.0", file, hint);
+      must(found.ok() && *found && check_arrays(**found, bytes.size()).ok(), "a hint fits the chunk");
+    }
   }
 }
 
@@ -181,6 +198,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       break;
     case 'k':
       fuzz_pickle(bytes);
+      break;
+    case 'z':
+      fuzz_zarr(text);
       break;
     case 'r':
       fuzz_raw(text);
