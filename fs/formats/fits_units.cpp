@@ -129,7 +129,7 @@ std::string fits_keyword(std::string_view card) { return std::string(trimmed(car
 
 const std::string* find_fits_card(const FitsUnit& unit, std::string_view keyword) {
   const auto found = std::find_if(unit.cards.begin(), unit.cards.end(),
-                                  [&](const std::string& card) { return fits_keyword(card) == keyword; });
+                                  [&](std::string_view card) { return trimmed(card.substr(0, 8)) == keyword; });
   return found == unit.cards.end() ? nullptr : &*found;
 }
 

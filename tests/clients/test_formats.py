@@ -84,6 +84,10 @@ def scenario_fits(m):
         before["DQ"][3] = 7
         equal([name for name in before if not np.array_equal(before[name], after[name])], [], "images that an update moved")
         equal(fits.getheader(path, "SCI")["NEW"], "a card", "the card it set")
+        fits.append(path, smooth((30, 40, 50), seed=2), fits.Header([("EXTNAME", "MORE")]))
+        equal("/MORE" in stat(path)[1], True, "an extension that was appended is an array")
+        grown = {name: fits.getdata(path, name) for name in after}
+        equal([name for name in after if after[name].tobytes() != grown[name].tobytes()], [], "images that it moved")
 
 
 def scenario_nifti(m):
