@@ -5,11 +5,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <mutex>
 
-#include "fs/box_copy.h"
 #include "fs/log.h"
 #include "fs/tile_changes.h"
 
@@ -83,41 +81,6 @@ struct Sealer::Work {
   std::unique_ptr<index::ObjectWriter> writer;
   bool lossy = false;
 };
-
-Status gather_box(const ArrayRegion& region, const Box& box, const ReadContent& read, std::byte* out) {
-  const size_t element = element_size(region.dtype);
-  const uint64_t count = element_count(box.shape);
-  const bool one_chunk = region.chunks.size() == 1 && region.chunk_shape == region.shape;
-  if (!one_chunk) {
-    const uint64_t fill = region.fill_values.empty() ? 0 : region.fill_values.front();
-    for (uint64_t i = 0; i < count; ++i) {
-      std::memcpy(out + i * element, &fill, element);  // little-endian host: the low bytes are the element
-    }
-  }
-  Status status;
-  Bytes piece;
-  for_each_chunk(region, box, [&](const ChunkPlace& place, const ChunkGeometry& geometry, const Box& part) {
-    const uint64_t elements = element_count(part.shape);
-    if (!one_chunk) {
-      piece.resize(elements * element);
-    }
-    std::byte* const start = one_chunk ? out : piece.data();
-    std::byte* to = start;
-    for_each_run(part, geometry.origin(), geometry.shape(), [&](uint64_t offset, uint64_t run) {
-      if (status.ok()) {
-        status = read(place.offset + offset * element, {to, run * element});
-      }
-      to += run * element;
-    });
-    if (region.big_endian) {
-      swap_bytes(start, elements, element);
-    }
-    if (!one_chunk) {
-      copy_box(part, {&part, piece.data()}, {&box, out}, element);
-    }
-  });
-  return status;
-}
 
 namespace {
 

@@ -7,13 +7,11 @@
 #include <string>
 
 #include "fs/formats/worker.h"
+#include "fs/gather.h"
 #include "fs/policy.h"
 #include "fs/reader.h"
 
 namespace varve::fs {
-
-/// Fills `out` from the file's bytes at `offset`. Thread-safe.
-using ReadContent = std::function<Status(uint64_t offset, std::span<std::byte> out)>;
 
 /// A file to seal; its content must not change meanwhile (or the outcome is thrown away).
 struct SealJob {
@@ -63,9 +61,5 @@ class Sealer {
   RecogniserPool& recognisers_;
   codec::cuda::SharedDevice* device_;
 };
-
-/// Reads the elements of `box` of `region` through `read`: C order, host byte order. Elements of chunks that the file
-/// does not store get the first fill value, or 0.
-Status gather_box(const ArrayRegion& region, const codec::Box& box, const ReadContent& read, std::byte* out);
 
 }  // namespace varve::fs

@@ -15,7 +15,7 @@ namespace {
 
 /// Record variables have a chunk for each record. A file may have so many; more if it has so many bytes for each.
 constexpr uint64_t kFewChunks = 1024;
-constexpr uint64_t kMostChunks = uint64_t{1} << 20;
+constexpr uint64_t kMostChunks = uint64_t{1} << 19;
 constexpr uint64_t kBytesForChunk = 256;
 
 uint64_t big_endian_number(std::span<const std::byte> bytes) {

@@ -10,8 +10,8 @@ bool has_netcdf3_magic(FileView& file);
 
 /// Nothing: no such file. Each variable of numbers is an array; of a record variable a record is a chunk. Bytes stay:
 /// characters, variables that the file is too short for, and the record variables of the smallest records, where there
-/// would be over a thousand chunks and one for less than 256 bytes of the file, or over a million. EBADMSG: the header
-/// cannot be read.
+/// would be over a thousand chunks and one for less than 256 bytes of the file, or over half a million. EBADMSG: the
+/// header cannot be read.
 Result<std::optional<Recognised>> recognise_netcdf3(FileView& file);
 
 /// The file with dimensions thinned (but those that are the length of strings), its variables and coordinates with
