@@ -117,7 +117,9 @@ class LayoutCheck {
 
  private:
   Status check_orphan(const std::string& key);
-  Status check_staging(const std::string& key, const std::string& text);
+  Status check_staging(std::string_view prefix);
+  Status check_staging(std::string_view prefix, const std::string& key, const std::string& text);
+  Status check_rows(std::string_view prefix);
   Status check_staging_files();
   Status check_object(ObjectId object, const std::vector<Holder>& holders);
   Status check_records(const std::string& where, const Sealed& sealed);
@@ -158,13 +160,11 @@ Status LayoutCheck::check_notes() {
   for (const std::string& key : orphans) {
     VARVE_TRY(check_orphan(key));
   }
-  std::vector<std::pair<std::string, std::string>> staged;
-  VARVE_TRY(store_.notes(kStagingNotes, [&](std::string_view key, std::string_view value) {
-    staged.emplace_back(key, value);
-    return true;
-  }));
-  for (const auto& [key, text] : staged) {
-    VARVE_TRY(check_staging(key, text));
+  for (const std::string_view prefix : {kStagingNotes, kUnsyncedNotes}) {
+    VARVE_TRY(check_staging(prefix));
+  }
+  for (const std::string_view prefix : {kBlockNotes, kUnsyncedBlockNotes}) {
+    VARVE_TRY(check_rows(prefix));
   }
   VARVE_TRY(check_staging_files());
   VARVE_ASSIGN(const bool wrote, store_.write_repairs());
@@ -194,9 +194,42 @@ Status LayoutCheck::check_orphan(const std::string& key) {
   return {};
 }
 
+Status LayoutCheck::check_staging(std::string_view prefix) {
+  std::vector<std::pair<std::string, std::string>> staged;
+  VARVE_TRY(store_.notes(prefix, [&](std::string_view key, std::string_view value) {
+    staged.emplace_back(key, value);
+    return true;
+  }));
+  for (const auto& [key, text] : staged) {
+    VARVE_TRY(check_staging(prefix, key, text));
+  }
+  return {};
+}
+
+/// Rows about the blocks of staging files that no note names.
+Status LayoutCheck::check_rows(std::string_view prefix) {
+  std::map<std::string, std::vector<std::string>> unused;  // by file
+  VARVE_TRY(store_.notes(prefix, [&](std::string_view key, std::string_view) {
+    const std::string_view rest = key.substr(prefix.size());
+    const std::string file(rest.substr(0, rest.find('/')));
+    if (!staging_files_.contains(file)) {
+      unused[file].emplace_back(key);
+    }
+    return true;
+  }));
+  for (const auto& [file, keys] : unused) {
+    store_.drop_notes(finding("note", "staging/" + file,
+                              fmt::format("{} note{} tell{} where its blocks lie, and no file has it", keys.size(),
+                                          keys.size() == 1 ? "" : "s", keys.size() == 1 ? "s" : ""),
+                              "erases them"),
+                      keys);
+  }
+  return {};
+}
+
 /// The note of what is staged of a file: is it of this file, and is its data there?
-Status LayoutCheck::check_staging(const std::string& key, const std::string& text) {
-  const auto number = number_in(key, kStagingNotes);
+Status LayoutCheck::check_staging(std::string_view prefix, const std::string& key, const std::string& text) {
+  const auto number = number_in(key, prefix);
   VARVE_ASSIGN(const auto inode, store_.inode(number.value_or(0)));
   if (!inode || !S_ISREG(inode->mode)) {
     store_.drop_note(finding("staging", key, number ? fmt::format("inode {} is no file", *number) : "it names no inode",
@@ -214,7 +247,7 @@ Status LayoutCheck::check_staging(const std::string& key, const std::string& tex
   }
   VARVE_TRY(store_.require_cookie(note->id));
   const std::string file = staging_file_name(note->id);
-  if (note->in_file) {
+  if (note->in_file()) {
     staging_files_.insert(file);
   }
   if (note->base != inode->object) {
@@ -223,11 +256,16 @@ Status LayoutCheck::check_staging(const std::string& key, const std::string& tex
                           fmt::format("its staged data belongs over object {}, and its sealed content is object {}",
                                       note->base, inode->object),
                           "restore the file from a copy, or remove it"));
-  } else if (note->needs_file() && !present_.contains(file) && inode->links > 0) {
-    store_.drop_note(finding("staging", where, fmt::format("its staged data is lost: staging/{} is missing", file),
-                             inode->object != 0 ? "erases the note: the file has its last sealed content again"
-                                                : "erases the note: the file is empty"),
-                     key);
+  } else if (prefix == kStagingNotes && note->needs_file() && !present_.contains(file) && inode->links > 0) {
+    std::vector<std::string> keys = {key};
+    VARVE_TRY(store_.notes(block_notes(true, note->id), [&](std::string_view row, std::string_view) {
+      keys.emplace_back(row);
+      return true;
+    }));
+    store_.drop_notes(finding("staging", where, fmt::format("its staged data is lost: staging/{} is missing", file),
+                              inode->object != 0 ? "erases the note: the file has its last sealed content again"
+                                                 : "erases the note: the file is empty"),
+                      keys);
   } else {
     staged_.insert(*number);
     Finding staged =

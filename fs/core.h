@@ -1,9 +1,10 @@
 // The implementation of fs::FileSystem. Its members are spread over files by what they do:
-//   core.cpp        start, recovery, shut-down, helpers        namespace.cpp   names: lookup, create, link, rename ...
+//   core.cpp        start, shut-down, helpers                  namespace.cpp   names: lookup, create, link, rename ...
 //   file_io.cpp     open, read, write, truncate, seek, copy    sealing.cpp     when staged content is sealed, and the
 //   switch attributes.cpp  attributes and extended attributes         views.cpp       the virtual files under .varve/
 //   view_trees.cpp  the views that mirror the real tree               view_description.cpp  what .varve/stat/ says
 //   image_views.cpp views whose files are made of the real ones
+//   recovery.cpp    what a start finds of earlier runs
 #pragma once
 
 #include <atomic>
@@ -110,9 +111,16 @@ class Core final : public FileSystem {
   Status shut_down() override;
 
  private:
-  // core.cpp
+  // recovery.cpp
   Status recover();
-  Status recover_staging(InodeNumber number, std::string_view note);
+  struct FoundStaging;
+  Result<std::map<InodeNumber, FoundStaging>> find_staging();
+  Status find_rows(FoundStaging& found, uint64_t id);
+  Status erase_orphans(std::map<InodeNumber, FoundStaging>& staged);
+  Status recover_staging(InodeNumber number, FoundStaging& found);
+  static void erase_notes(index::Batch& batch, InodeNumber number, const FoundStaging& found);
+
+  // core.cpp
   Status check_writable() const;
   /// Puts the inode as the next start is to find it: with the size of the sealed content as long as what is staged over
   /// it was not synced. The node's lock is held.
@@ -149,7 +157,7 @@ class Core final : public FileSystem {
   /// levels_within(). The lock is held.
   static Result<std::vector<uint8_t>> bound_levels(const Node& node, const Handle& handle);
   Result<Staging*> staging_of(Node& node);
-  Status note_staging_file(Node& node);
+  Status note_unsynced(Node& node, uint64_t least);
   Status truncate(Node& node, uint64_t size);
   Status clear_content(Node& node);
   void drop_staging(Node& node);

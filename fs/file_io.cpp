@@ -21,6 +21,7 @@ constexpr size_t kMostControlBytes = size_t{80} << 20;
 constexpr uint64_t kMaxFileSize = uint64_t{1} << 60;
 constexpr size_t kCopyPiece = 1 << 20;
 constexpr size_t kCopyAtMost = 64 << 20;
+constexpr uint64_t kNoteBytes = 16 << 20;  ///< written to a file until a kill of the daemon is to find them again
 
 Handle& handle_at(uint64_t handle) { return *reinterpret_cast<Handle*>(handle); }  // NOLINT: the kernel kept it
 
@@ -106,15 +107,17 @@ Result<Staging*> Core::staging_of(Node& node) {
   return node.staging.get();
 }
 
-/// A staging file must have a note, or a restart would not know whose it is. It promises nothing: fsync() does.
-Status Core::note_staging_file(Node& node) {
-  if (node.staging_noted || !node.staging || !node.staging->in_file()) {
+/// Notes what is staged in a file, unless less than `least` bytes of it are new: without a sync, for a start after the
+/// daemon was killed. The node's lock is held.
+Status Core::note_unsynced(Node& node, uint64_t least) {
+  const uint64_t run = index_->machine_run().number;
+  if (run == 0 || !node.staging || node.staging->unnoted() < std::max<uint64_t>(least, 1)) {
     return {};
   }
   index::Batch batch;
-  batch.put_note(staging_note(node.number), node.staging->note_of_file());
+  node.staging->put_notes(batch, node.number, run);
   VARVE_TRY(commit(std::move(batch)));
-  node.staging_noted = true;
+  node.staging->notes_put(run);
   return {};
 }
 
@@ -244,7 +247,7 @@ Result<size_t> Core::write(const Caller&, uint64_t handle, uint64_t offset, std:
   VARVE_ASSIGN(Staging* const staging, staging_of(node));
   VARVE_TRY(staging->write(offset, data));
   content_changed(node);
-  VARVE_TRY(note_staging_file(node));
+  VARVE_TRY(note_unsynced(node, kNoteBytes));
   return data.size();
 }
 
@@ -284,6 +287,7 @@ void Core::release(uint64_t handle) {
     }
   } else if (node->writers == 0) {
     if (node->staging && node->inode.links > 0) {
+      static_cast<void>(note_unsynced(*node, 0));  // the seal needs the same disk, and tells
       queue_seal(node);
     } else if (node->inode_changed) {
       index::Batch batch;
@@ -310,15 +314,18 @@ Status Core::fsync(const Caller&, uint64_t handle, bool) {
     index::Batch batch;
     if (node.staging) {
       VARVE_TRY(node.staging->sync());
-      batch.put_note(staging_note(node.number), node.staging->note());
-      node.staging_noted = true;
-      node.staging_synced = true;
+      node.staging->put_notes(batch, node.number, 0);
+      node.staging_synced = true;  // also if the commit fails: it may reach the disk
     }
-    if (node.inode_changed && node.inode.links > 0) {
+    const bool changed = node.inode_changed && node.inode.links > 0;
+    if (changed) {
       put_inode(batch, node);
-      node.inode_changed = false;
     }
     VARVE_TRY(batch.empty() ? index_->sync() : index_->commit(std::move(batch), index::Durability::synced));
+    node.inode_changed = node.inode_changed && !changed;
+    if (node.staging) {
+      node.staging->notes_put(0);
+    }
     return std::exchange(node.write_error, Status());
   }
 }
@@ -330,7 +337,7 @@ void Core::drop_staging(Node& node) {
     node.staging->discard();
   }
   node.staging.reset();
-  node.staging_noted = node.staging_synced = false;
+  node.staging_synced = false;
 }
 
 /// The file becomes empty and unsealed.
@@ -339,8 +346,8 @@ Status Core::clear_content(Node& node) {
   if (node.inode.object != 0) {
     batch.release(node.inode.object);
   }
-  if (node.staging_noted) {
-    batch.erase_note(staging_note(node.number));
+  if (node.staging) {
+    node.staging->erase_notes(batch, node.number);
   }
   index::Inode cleared = node.inode;
   cleared.object = 0;
@@ -370,7 +377,6 @@ Status Core::truncate(Node& node, uint64_t size) {
   if (size != node.inode.size) {
     VARVE_ASSIGN(Staging* const staging, staging_of(node));
     VARVE_TRY(staging->truncate(size));
-    VARVE_TRY(note_staging_file(node));
   }
   content_changed(node);
   return {};
@@ -407,7 +413,7 @@ Status Core::allocate(const Caller&, uint64_t handle, int mode, uint64_t offset,
     VARVE_TRY(staging->reserve(offset, length));
   }
   content_changed(node);
-  return note_staging_file(node);
+  return {};
 }
 
 Result<uint64_t> Core::seek_sealed(const Sealed& sealed, uint64_t offset, bool data) {

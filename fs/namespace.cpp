@@ -259,8 +259,8 @@ void Core::erase_content(index::Batch& batch, const Node& node) {
   if (node.inode.object != 0) {
     batch.release(node.inode.object);
   }
-  if (node.staging_noted) {
-    batch.erase_note(staging_note(node.number));
+  if (node.staging) {
+    node.staging->erase_notes(batch, node.number);
   }
 }
 

@@ -40,8 +40,7 @@ struct Node {
 
   std::shared_ptr<const Sealed> sealed;  ///< inode.object, once opened
   std::unique_ptr<Staging> staging;      ///< what is written since
-  bool staging_noted = false;            ///< the index has a note about the staging
-  bool staging_synced = false;           ///< and the data is on the disk: fsync returned for it
+  bool staging_synced = false;           ///< a note of the staging, and its data, may be on the disk: fsync was called
   uint64_t version = 0;                  ///< grows with each change of content
   std::chrono::steady_clock::time_point last_write{};
 

@@ -185,8 +185,8 @@ Status Core::put_content(index::Batch& batch, Node& node, const std::shared_ptr<
   if (node.inode.object != 0) {
     batch.release(node.inode.object);
   }
-  if (node.staging_noted) {
-    batch.erase_note(staging_note(node.number));
+  if (node.staging) {
+    node.staging->erase_notes(batch, node.number);
   }
   index::Inode inode = node.inode;
   inode.object = sealed->object;

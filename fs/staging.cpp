@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "fs/log.h"
+#include "fs/note_keys.h"
 #include "fs/serial.h"
 
 namespace varve::fs {
@@ -15,7 +16,6 @@ Staging::Staging(index::Device& device, std::string directory, uint64_t id, inde
       directory_(std::move(directory)),
       id_(id),
       base_(base),
-      base_size_(base_limit),
       base_limit_(base_limit),
       size_(base_limit) {}
 
@@ -31,7 +31,7 @@ Status Staging::spill() {
   }
   VARVE_ASSIGN(auto opened, device_.open(path(), index::Device::Mode::create));
   VARVE_TRY(opened->truncate(0));  // a daemon that was killed may have left one that no note speaks of
-  auto file = std::make_unique<CheckedFile>(std::move(opened), path(), 0);
+  auto file = std::make_unique<CheckedFile>(std::move(opened), path());
   if (!memory_.empty()) {
     VARVE_TRY(file->write(0, memory_));
   }
@@ -115,14 +115,16 @@ Status Staging::sync() {
   return {};
 }
 
-std::string Staging::note() const {
+std::string Staging::note(uint64_t run) const {
   SerialWriter out;
   out.number(id_);
   out.number(base_);
   out.number(base_limit_);
   out.number(size_);
-  out.number(file_ ? 1 : 0);
-  if (!file_) {
+  out.number(static_cast<uint64_t>(file_ ? StagingNote::Place::blocks : StagingNote::Place::memory));
+  if (file_) {
+    out.number(run);
+  } else {
     out.text({reinterpret_cast<const char*>(memory_.data()), memory_.size()});
   }
   out.number(dirty_.count());
@@ -133,12 +135,57 @@ std::string Staging::note() const {
   return out.take_text();
 }
 
-std::string Staging::note_of_file() const {
-  SerialWriter out;
-  for (const uint64_t number : {id_, base_, base_size_, base_size_, uint64_t{1}, uint64_t{0}}) {
-    out.number(number);
+void Staging::put_notes(index::Batch& batch, index::InodeNumber inode, uint64_t run) {
+  const bool synced = run == 0;
+  batch.put_note(synced ? staging_note(inode) : unsynced_note(inode), note(run));
+  (synced ? noted_ : unsynced_noted_) = true;
+  if (!file_) {
+    return;
   }
-  return out.take_text();
+  file_->promise();
+  for (const uint64_t group : file_->changed(synced)) {
+    const std::string row = file_->row(group);
+    if (row.empty() && synced) {
+      batch.erase_note(block_note(true, id_, group));
+    } else {
+      batch.put_note(block_note(synced, id_, group), row);
+      (synced ? rows_ : unsynced_rows_).insert(group);
+    }
+  }
+  if (synced && unsynced_noted_) {
+    batch.erase_note(unsynced_note(inode));
+    for (const uint64_t group : unsynced_rows_) {
+      batch.erase_note(block_note(false, id_, group));
+    }
+  }
+}
+
+void Staging::notes_put(uint64_t run) {
+  if (file_) {
+    file_->promised(run == 0);
+  }
+  if (run == 0) {
+    unsynced_noted_ = false;
+    unsynced_rows_.clear();
+  }
+}
+
+void Staging::erase_notes(index::Batch& batch, index::InodeNumber inode) const {
+  if (noted_) {
+    batch.erase_note(staging_note(inode));
+  }
+  if (unsynced_noted_) {
+    batch.erase_note(unsynced_note(inode));
+  }
+  for (const bool synced : {true, false}) {
+    for (const uint64_t group : synced ? rows_ : unsynced_rows_) {
+      batch.erase_note(block_note(synced, id_, group));
+    }
+  }
+}
+
+uint64_t Staging::unnoted() const {
+  return file_ ? file_->changed(false).size() * CheckedFile::kGroup * CheckedFile::kBlock : 0;
 }
 
 Result<StagingNote> StagingNote::parse(std::string_view text) {
@@ -148,54 +195,65 @@ Result<StagingNote> StagingNote::parse(std::string_view text) {
   note.base = in.number();
   note.base_limit = in.number();
   note.size = in.number();
-  note.in_file = in.number() != 0;
-  if (!note.in_file) {
+  const uint64_t place = in.number();
+  note.place = static_cast<Place>(std::min<uint64_t>(place, static_cast<uint64_t>(Place::blocks)));
+  if (note.place == Place::memory) {
     note.data = in.text();
+  } else if (note.place == Place::blocks) {
+    note.run = in.number();
   }
   for (uint64_t left = in.count(); left > 0 && !in.failed(); --left) {
     const uint64_t begin = in.number();
     note.dirty.add(begin, begin + in.number());
   }
-  if (in.failed() || !in.at_end()) {
+  if (in.failed() || !in.at_end() || place > static_cast<uint64_t>(Place::blocks)) {
     return Error{EIO, "the note about a file's staged data is malformed"};
   }
   return note;
 }
 
 Result<std::unique_ptr<Staging>> Staging::restore(index::Device& device, const std::string& directory,
-                                                  std::string_view text) {
-  VARVE_ASSIGN(StagingNote note, StagingNote::parse(text));
+                                                  const StagingNote& note, std::span<const BlockRow> rows) {
   auto staging = std::make_unique<Staging>(device, directory, note.id, note.base, note.base_limit);
   staging->size_ = note.size;
   staging->dirty_ = note.dirty;
+  staging->noted_ = staging->unsynced_noted_ = true;  // there may be both
   const auto* bytes = reinterpret_cast<const std::byte*>(note.data.data());
   staging->memory_.assign(bytes, bytes + note.data.size());
-  if (note.in_file) {
-    VARVE_TRY(staging->restore_file(note.needs_file()));
+  if (note.in_file()) {
+    VARVE_TRY(staging->restore_file(note, rows));
   }
   return staging;
 }
 
-Status Staging::restore_file(bool needed) {
+Status Staging::restore_file(const StagingNote& note, std::span<const BlockRow> rows) {
   using Mode = index::Device::Mode;
+  const bool needed = note.needs_file();
   VARVE_ASSIGN(auto opened, device_.open(path(), needed ? Mode::write : Mode::create));
-  if (!needed && base_ != 0) {
-    VARVE_TRY(opened->truncate(0));  // it was not noted what is in there
-  }
   VARVE_ASSIGN(const uint64_t on_disk, opened->size());
-  file_ = std::make_unique<CheckedFile>(std::move(opened), path(), on_disk);
-  name_synced_ = needed;
+  file_ = std::make_unique<CheckedFile>(std::move(opened), path());
+  if (note.place == StagingNote::Place::blocks) {
+    for (const BlockRow& row : rows) {
+      VARVE_TRY(file_->load(row.group, row.row));
+      (row.synced ? rows_ : unsynced_rows_).insert(row.group);
+    }
+    file_->set_size(size_);
+    return {};
+  }
+  // The file's size may exceed what was noted; a smaller one is of a truncation that came later.
   if (base_ == 0) {
     // Nothing shows through from below, so writes after the last sync may stay.
     size_ = on_disk;
     dirty_.add(0, on_disk);
-  } else if (!needed) {
-    return file_->truncate(size_);
-  } else if (on_disk < size_) {
+  } else if (needed && on_disk < size_) {
     size_ = on_disk;
     base_limit_ = std::min(base_limit_, size_);
     dirty_.remove(size_, UINT64_MAX);
   }
+  if (base_ == 0 || needed) {
+    return file_->adopt(size_);
+  }
+  file_->set_size(size_);  // it was not noted what is in there
   return {};
 }
 

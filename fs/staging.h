@@ -1,5 +1,5 @@
-// What was written to a file and is not sealed yet: raw bytes, in memory while they are few, else in a sparse file of
-// the store, over the sealed content they replace (if any).
+// What was written to a file and is not sealed yet: raw bytes, in memory while they are few, else in a file of the
+// store, over the sealed content they replace (if any).
 #pragma once
 
 #include <memory>
@@ -10,24 +10,38 @@
 #include "fs/checked_file.h"
 #include "fs/intervals.h"
 #include "index/device.h"
-#include "index/schema.h"
+#include "index/index.h"
 
 namespace varve::fs {
 
-/// What Staging::note() holds.
+/// What a note of staged data says.
 struct StagingNote {
+  enum class Place : uint8_t {
+    memory,
+    bytes,   ///< a file that holds the bytes where they belong; of stores of version 1
+    blocks,  ///< a CheckedFile; its rows are notes of their own
+  };
   uint64_t id = 0;  ///< names the staging file
   index::ObjectId base = 0;
   uint64_t base_limit = 0, size = 0;
-  bool in_file = false;
-  std::string data;  ///< without a file: what is staged
+  Place place = Place::memory;
+  uint64_t run = 0;  ///< 0: what it says was synced; else it holds in this run of the machine alone (blocks)
+  std::string data;  ///< in memory: what is staged
   IntervalSet dirty;
 
+  bool in_file() const { return place != Place::memory; }
   /// Was there something that must be found in the staging file? Else one that is missing is an empty one.
-  bool needs_file() const { return in_file && (!dirty.empty() || (base == 0 && size > 0)); }
+  bool needs_file() const { return in_file() && (!dirty.empty() || (base == 0 && size > 0)); }
 
   /// EIO when it is malformed.
   static Result<StagingNote> parse(std::string_view text);
+};
+
+/// A note about some blocks of a staging file.
+struct BlockRow {
+  uint64_t group = 0;
+  bool synced = false;
+  std::string row;
 };
 
 /// The name of a staging file in its directory.
@@ -54,20 +68,23 @@ class Staging {
   Status punch(uint64_t offset, uint64_t length);
   Status reserve(uint64_t offset, uint64_t length);
 
-  /// Data reaches the disk. Afterwards note() is what the caller must store, durably, to find it again. Staging in
+  /// Data reaches the disk. Afterwards put_notes() is what the caller must store, durably, to find it again. Staging in
   /// memory keeps its data in the note itself.
   Status sync();
-  std::string note() const;
-  /// A note that there is a staging file, before sync(): after a power cut its data may be anything, and what it was
-  /// written over must not suffer. What is staged over nothing is found again after a kill.
-  std::string note_of_file() const;
-  /// Is there a file, so that a note must exist for it?
+  /// Adds to a batch what a later start needs to find what is staged as it is now. `run`: 0 after sync(); else the
+  /// machine's run, within which this holds without one (in a file alone). notes_put() after the commit; if that fails,
+  /// they may be stored or not.
+  void put_notes(index::Batch& batch, index::InodeNumber inode, uint64_t run);
+  void notes_put(uint64_t run);
+  /// Adds to a batch that all notes of it go.
+  void erase_notes(index::Batch& batch, index::InodeNumber inode) const;
   bool in_file() const { return file_ != nullptr; }
+  /// Bytes in blocks that no note speaks of yet, about.
+  uint64_t unnoted() const;
 
-  /// Of a note that sync() made true, or of note_of_file(). The file's size may exceed what was noted; a smaller one is
-  /// of a truncation that came later.
+  /// Of notes: `rows` has those of its file, synced ones first.
   static Result<std::unique_ptr<Staging>> restore(index::Device& device, const std::string& directory,
-                                                  std::string_view note);
+                                                  const StagingNote& note, std::span<const BlockRow> rows);
 
   /// Removes the staging file, if there is one; afterwards only destruction is allowed.
   void discard();
@@ -84,20 +101,23 @@ class Staging {
 
  private:
   Status spill();
-  Status restore_file(bool needed);
+  Status restore_file(const StagingNote& note, std::span<const BlockRow> rows);
+  std::string note(uint64_t run) const;
   std::string path() const;
 
   index::Device& device_;
   const std::string directory_;
   const uint64_t id_;
   const index::ObjectId base_;
-  const uint64_t base_size_;  ///< as sealed
   uint64_t base_limit_;
   uint64_t size_ = 0;
   IntervalSet dirty_;
   std::vector<std::byte> memory_;
   std::unique_ptr<CheckedFile> file_;
   bool name_synced_ = false;
+  // What the index may have: notes, and rows of groups of the file.
+  bool noted_ = false, unsynced_noted_ = false;
+  std::set<uint64_t> rows_, unsynced_rows_;
 };
 
 }  // namespace varve::fs

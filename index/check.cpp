@@ -323,9 +323,15 @@ Status StoreCheck::records(ObjectId object, const std::function<bool(const Recor
 }
 
 void StoreCheck::drop_note(Finding finding, std::string_view key) {
+  drop_notes(std::move(finding), {std::string(key)});
+}
+
+void StoreCheck::drop_notes(Finding finding, const std::vector<std::string>& keys) {
   finding.state = Finding::State::repairable;
   report(std::move(finding));
-  state_->erase(Family::note, std::string(key));
+  for (const std::string& key : keys) {
+    state_->erase(Family::note, key);
+  }
 }
 
 Status StoreCheck::set_size(Finding finding, InodeNumber inode, uint64_t size) {

@@ -70,8 +70,9 @@ class StoreCheck {
   std::string name_of(InodeNumber number);
 
   void report(Finding finding);
-  /// Reports `finding` and, when repairing, erases the note.
+  /// Reports `finding` and, when repairing, erases the note, or notes.
   void drop_note(Finding finding, std::string_view key);
+  void drop_notes(Finding finding, const std::vector<std::string>& keys);
   /// Reports `finding` and, when repairing, gives the inode this size.
   Status set_size(Finding finding, InodeNumber inode, uint64_t size);
   /// `used`, a cookie or the number of a staging file, must never be handed out again.

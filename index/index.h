@@ -147,6 +147,7 @@ class Index {
   virtual Result<IndexStatistics> statistics() = 0;
 
   virtual Device& device() = 0;
+  virtual MachineRun machine_run() const = 0;
   virtual const std::string& path() const = 0;
 };
 

@@ -57,4 +57,10 @@ inline constexpr uint32_t kPatchRegion = 0xffffffff;
 /// A record of bytes, not of an array.
 constexpr bool is_bytes(const RecordKey& key) { return key.region == kBytesRegion || key.region == kPatchRegion; }
 
+/// The run of the machine, from one start to the next.
+struct MachineRun {
+  uint64_t number = 0;            ///< 0: not known
+  bool since_last_write = false;  ///< the store's last change before it was opened was made in this run too
+};
+
 }  // namespace varve::index

@@ -93,6 +93,9 @@ Status Store::start() {
   }
   VARVE_ASSIGN(const auto version, tree_->get(Family::meta, kVersionKey));
   VARVE_TRY(check_version_row(version, path_ + "/db"));
+  if (!options_.read_only && !create) {
+    VARVE_TRY(raise_version(*parse_count(*version)));
+  }
   VARVE_ASSIGN(const auto root, tree_->get(Family::inode, number_key(kRootInode)));
   if (!root) {
     return Error{EUCLEAN, fmt::format("the index database of store {} has lost the root directory: restore the store "
@@ -130,6 +133,19 @@ Status Store::create_root() {
   tree_->put(batch, Family::meta, kVersionKey, count_value(kStoreVersion));
   VARVE_TRY(tree_->write(batch));
   return tree_->sync();
+}
+
+/// From here on an older program could not read what is written. The row first: whoever sees the file sees it too.
+Status Store::raise_version(uint64_t version) {
+  VARVE_ASSIGN(const bool raised, version_is_ours(*device_, path_));
+  if (version == kStoreVersion && raised) {
+    return {};
+  }
+  rocksdb::WriteBatch batch;
+  tree_->put(batch, Family::meta, kVersionKey, count_value(kStoreVersion));
+  VARVE_TRY(tree_->write(batch));
+  VARVE_TRY(tree_->sync());
+  return write_version(*device_, path_);
 }
 
 Status Store::load_counters() {

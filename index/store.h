@@ -80,6 +80,7 @@ class Store final : public Index {
   Status rewrite(ObjectId object, const RecordKey& key, std::span<const std::byte> record) override;
   Result<IndexStatistics> statistics() override;
   Device& device() override { return *device_; }
+  MachineRun machine_run() const override { return tree_->machine_run(); }
   const std::string& path() const override { return path_; }
 
   // For ObjectWriter.
@@ -104,6 +105,7 @@ class Store final : public Index {
 
   // Opening.
   Status create_root();
+  Status raise_version(uint64_t version);
   Status load_counters();
   Status load_live_bytes();
   Status find_doomed();

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kVersionPrefix = "varve store ";
 
-std::string version_text() { return fmt::format("{}{}\n", kVersionPrefix, kStoreVersion); }
+std::string version_text(uint64_t version = kStoreVersion) { return fmt::format("{}{}\n", kVersionPrefix, version); }
 
 Result<std::string> read_text(Device& device, const std::string& path) {
   VARVE_ASSIGN(const auto file, device.open(path, Device::Mode::read));
@@ -44,11 +44,12 @@ Result<std::unique_ptr<StoreLock>> StoreLock::take(const std::string& store, boo
 std::optional<int> StoreLock::writer(const std::string& store) { return FileLock::writer(store + "/LOCK"); }
 
 Status check_version(uint64_t version, const std::string& where) {
-  if (version == kStoreVersion) {
+  if (version >= kOldestVersion && version <= kStoreVersion) {
     return {};
   }
-  return Error{EPROTO, fmt::format("{} says format version {}, this program knows version {}; use {} varve", where,
-                                   version, kStoreVersion, version > kStoreVersion ? "a newer" : "an older")};
+  return Error{EPROTO,
+               fmt::format("{} says format version {}, this program knows versions {} to {}; use {} varve", where,
+                           version, kOldestVersion, kStoreVersion, version > kStoreVersion ? "a newer" : "an older")};
 }
 
 Status check_version_row(const std::optional<std::string>& row, const std::string& where) {
@@ -68,14 +69,14 @@ Result<StoreState> inspect_store(Device& device, const std::string& store) {
   if (std::find(names->begin(), names->end(), "VERSION") != names->end()) {
     VARVE_ASSIGN(const std::string text, read_text(device, path));
     const std::string ours = version_text();
-    if (text == ours) {
-      return StoreState::present;
-    }
     uint64_t version = 0;
     const char* digits = text.data() + std::min(text.size(), kVersionPrefix.size());
     const auto parsed = std::from_chars(digits, text.data() + text.size(), version);
     if (text.starts_with(kVersionPrefix) && parsed.ec == std::errc() && text.ends_with('\n')) {
       VARVE_TRY(check_version(version, path));
+      if (text == version_text(version)) {
+        return StoreState::present;
+      }
     }
     if (!std::string_view(ours).starts_with(text)) {  // a beginning of it: whoever made the store was interrupted
       return Error{EPROTO, fmt::format("{} holds no version of a varve store; restore it (\"{}{}\") if this is one",
@@ -95,11 +96,16 @@ Result<StoreState> inspect_store(Device& device, const std::string& store) {
   return StoreState::empty;
 }
 
+Result<bool> version_is_ours(Device& device, const std::string& store) {
+  VARVE_ASSIGN(const std::string text, read_text(device, store + "/VERSION"));
+  return text == version_text();
+}
+
 Status write_version(Device& device, const std::string& store) {
   VARVE_ASSIGN(const auto file, device.open(store + "/VERSION", Device::Mode::create));
   const std::string text = version_text();
-  VARVE_TRY(file->truncate(0));
-  VARVE_TRY(file->write(0, std::as_bytes(std::span(text))));
+  VARVE_TRY(file->write(0, std::as_bytes(std::span(text))));  // over another version's, in one step
+  VARVE_TRY(file->truncate(text.size()));
   VARVE_TRY(file->sync());
   return device.sync_directory(store);
 }

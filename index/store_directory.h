@@ -12,7 +12,8 @@
 
 namespace varve::index {
 
-inline constexpr uint32_t kStoreVersion = 1;
+inline constexpr uint32_t kStoreVersion = 2;   ///< of stores that are made, or opened to be written
+inline constexpr uint32_t kOldestVersion = 1;  ///< that can be opened; FORMAT.md says what differs
 
 /// Holds STORE/LOCK while it lives. The kernel lets go of it when the process dies.
 class StoreLock {
@@ -33,7 +34,10 @@ enum class StoreState { empty, present };
 /// EPROTO: its format version is not ours.
 Result<StoreState> inspect_store(Device& device, const std::string& store);
 
-/// The last step of making a store.
+/// Does its VERSION name the version that is written?
+Result<bool> version_is_ours(Device& device, const std::string& store);
+
+/// The last step of making a store, or of raising its version.
 Status write_version(Device& device, const std::string& store);
 
 /// EPROTO with a sentence unless `version` is one that this program reads.

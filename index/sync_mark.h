@@ -23,6 +23,11 @@ class SyncMark {
 
   /// The sequence number of the last change that must be there; none: not known.
   std::optional<uint64_t> promised() const;
+  /// The machine's present run; 0: not known.
+  uint64_t run() const { return boot_; }
+  /// Was the last change before this opening written in this run of the machine? Then nothing of it was lost since, as
+  /// long as the drive is whole.
+  bool written_in_this_run() const { return boot_ != 0 && read(written_, boot_).has_value(); }
   void synced(uint64_t sequence);
   void written(uint64_t sequence);
   /// The changes above `sequence` are given up.

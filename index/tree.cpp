@@ -167,6 +167,7 @@ Result<std::unique_ptr<Tree>> Tree::open(const TreeOptions& options) {
     tree->environment_ = rocksdb::NewCompositeEnv(options.file_system);
   }
   if (!options.create) {
+    tree->same_run_ = tree->mark_.written_in_this_run();
     VARVE_TRY(tree->check_loss());
   }
   VARVE_TRY(tree->open_database(options.read_only, options.create));

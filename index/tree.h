@@ -20,6 +20,7 @@
 
 #include "codec/result.h"
 #include "index/device.h"
+#include "index/schema.h"
 #include "index/sync_group.h"
 #include "index/sync_mark.h"
 #include "index/table_mark.h"
@@ -73,6 +74,8 @@ class Tree {
   Status flush();
   uint64_t size_estimate();
 
+  MachineRun machine_run() const { return {mark_.run(), same_run_}; }
+
   /// A file of RocksDB with rows of one family.
   struct Table {
     std::string family, path;
@@ -99,6 +102,7 @@ class Tree {
   std::vector<rocksdb::ColumnFamilyHandle*> handles_;
   SyncGroup syncs_;
   SyncMark mark_;
+  bool same_run_ = false;
   std::shared_ptr<TableMark> tables_;
 
   std::mutex mutex_;  // guards what follows

@@ -191,7 +191,7 @@ TEST_F(StoreBasics, OtherVersionsAreRefused) {
   close();
   const std::string version = directory_.store() + "/VERSION";
   for (const auto& [text, code] : std::map<std::string, int>{
-           {"varve store 2\n", EPROTO}, {"varve store 0\n", EPROTO}, {"something else\n", EPROTO}}) {
+           {"varve store 3\n", EPROTO}, {"varve store 0\n", EPROTO}, {"something else\n", EPROTO}}) {
     write_file(version, text);
     const auto opened = Index::open(directory_.store(), options_);
     ASSERT_FALSE(opened.ok()) << text;
@@ -200,6 +200,9 @@ TEST_F(StoreBasics, OtherVersionsAreRefused) {
   }
   write_file(version, "varve store 1\n");
   open();
+  std::string text;
+  std::getline(std::ifstream(version), text);
+  EXPECT_EQ(text, "varve store 2") << "what is opened for writing is raised";
 }
 
 TEST_F(StoreBasics, InterruptedMakingIsFinished) {

@@ -5,7 +5,12 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <random>
+
+#include "fs/note_keys.h"
+#include "fs/serial.h"
+#include "index/index.h"
 
 namespace varve::fs {
 namespace {
@@ -18,15 +23,81 @@ class StagingTest : public testing::TestWithParam<uint64_t> {
   }
   ~StagingTest() override { std::filesystem::remove_all(directory_); }
 
+  /// The notes of a staging, as an index would have them, and what a start makes of them.
+  class Notes {
+   public:
+    explicit Notes(const std::string& directory) {
+      auto opened = index::Index::open(directory + "/store", index::IndexOptions());
+      EXPECT_TRUE(opened.ok());
+      index_ = *std::move(opened);
+    }
+    void put(Staging& staging, uint64_t run) {
+      index::Batch batch;
+      staging.put_notes(batch, 7, run);
+      EXPECT_TRUE(index_->commit(std::move(batch), index::Durability::buffered).ok());
+      staging.notes_put(run);
+    }
+    void erase(const Staging& staging) {
+      index::Batch batch;
+      staging.erase_notes(batch, 7);
+      EXPECT_TRUE(index_->commit(std::move(batch), index::Durability::buffered).ok());
+      size_t left = 0;
+      EXPECT_TRUE(index_
+                      ->notes("",
+                              [&](std::string_view, std::string_view) {
+                                ++left;
+                                return true;
+                              })
+                      .ok());
+      EXPECT_EQ(left, 0U);
+    }
+    Result<std::unique_ptr<Staging>> restore(index::Device& device, const std::string& directory, bool synced) {
+      VARVE_ASSIGN(const auto text, index_->note(synced ? staging_note(7) : unsynced_note(7)));
+      VARVE_ASSIGN(const StagingNote note, StagingNote::parse(text.value_or("")));
+      std::vector<BlockRow> rows;
+      for (const bool kind : {true, false}) {
+        const std::string prefix = block_notes(kind, note.id);
+        VARVE_TRY(index_->notes(prefix, [&](std::string_view key, std::string_view row) {
+          if (kind || !synced) {
+            rows.push_back({*number_in(key, prefix), kind, std::string(row)});
+          }
+          return true;
+        }));
+      }
+      return Staging::restore(device, directory, note, rows);
+    }
+
+   private:
+    std::unique_ptr<index::Index> index_;
+  };
+
   std::shared_ptr<index::Device> device_ = index::posix_device();
   std::string directory_;
 };
 
+/// Over object 9 of 200,000 bytes, of which the second half is staged: in file 5, or in the note.
+std::string version_one_note(bool in_file) {
+  SerialWriter out;
+  for (const uint64_t number : {5, 9, 200'000, 200'000, in_file ? 1 : 0}) {
+    out.number(number);
+  }
+  if (!in_file) {
+    out.text("data");
+  }
+  for (const uint64_t number : {1, 100'000, 100'000}) {
+    out.number(number);
+  }
+  return out.take_text();
+}
+
 TEST_P(StagingTest, BehavesAsAFileThroughWritesTruncationsHolesAndRestores) {
   const uint64_t limit = GetParam();
+  std::filesystem::create_directory(directory_ + "/staging");
+  const std::string folder = directory_ + "/staging";
+  Notes notes(directory_);
   std::mt19937 random(7);
   for (int round = 0; round < 10; ++round) {
-    auto staging = std::make_unique<Staging>(*device_, directory_, 100 + round, 0, 0);
+    auto staging = std::make_unique<Staging>(*device_, folder, 100 + round, 0, 0);
     std::vector<std::byte> model;
     for (int step = 0; step < 100; ++step) {
       const uint64_t offset = random() % limit;
@@ -43,10 +114,17 @@ TEST_P(StagingTest, BehavesAsAFileThroughWritesTruncationsHolesAndRestores) {
           }
           break;
         case 2: {
-          ASSERT_TRUE(staging->sync().ok());
-          const std::string note = staging->note();
+          const bool synced = !staging->in_file() || random() % 2 == 0;
+          if (synced) {
+            ASSERT_TRUE(staging->sync().ok());
+          }
+          notes.put(*staging, synced ? 0 : 5);
+          // What comes later and is not noted is not found.
+          if (staging->in_file()) {
+            ASSERT_TRUE(staging->write(offset, std::vector<std::byte>(length, std::byte{1})).ok());
+          }
           staging.reset();
-          auto back = Staging::restore(*device_, directory_, note);
+          auto back = notes.restore(*device_, folder, synced);
           ASSERT_TRUE(back.ok()) << back.error().text;
           staging = *std::move(back);
           break;
@@ -66,9 +144,10 @@ TEST_P(StagingTest, BehavesAsAFileThroughWritesTruncationsHolesAndRestores) {
       ASSERT_TRUE(staging->read(0, seen).ok());
       ASSERT_EQ(seen, model);
     }
+    notes.erase(*staging);
     staging->discard();
   }
-  EXPECT_TRUE(std::filesystem::is_empty(directory_)) << "discard() leaves no file";
+  EXPECT_TRUE(std::filesystem::is_empty(folder)) << "discard() leaves no file";
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, StagingTest, testing::Values(1000, 60000, 300000));
@@ -76,15 +155,18 @@ INSTANTIATE_TEST_SUITE_P(Sizes, StagingTest, testing::Values(1000, 60000, 300000
 TEST_F(StagingTest, MalformedNotesAreRefused) {
   Staging staging(*device_, directory_, 1, 5, 100);
   ASSERT_TRUE(staging.write(10, std::vector<std::byte>(50)).ok());
-  const std::string note = staging.note();
-  for (size_t cut = 0; cut < note.size(); ++cut) {
-    EXPECT_FALSE(Staging::restore(*device_, directory_, note.substr(0, cut)).ok());
-  }
-  const auto back = Staging::restore(*device_, directory_, note);
+  Notes notes(directory_);
+  notes.put(staging, 0);
+  const auto back = notes.restore(*device_, directory_, true);
   ASSERT_TRUE(back.ok());
   EXPECT_EQ((*back)->base(), 5U);
   EXPECT_EQ((*back)->base_limit(), 100U);
   EXPECT_EQ((*back)->dirty(), staging.dirty());
+  const std::string note = version_one_note(false);
+  EXPECT_TRUE(StagingNote::parse(note).ok());
+  for (size_t cut = 0; cut < note.size(); ++cut) {
+    EXPECT_FALSE(StagingNote::parse(note.substr(0, cut)).ok());
+  }
 }
 
 using Content = std::vector<std::byte>;
@@ -96,53 +178,25 @@ Content staged_bytes(Staging& staging, uint64_t length) {
   return seen;
 }
 
-TEST_F(StagingTest, BeforeASyncNothingIsStagedOverWhatIsSealed) {
-  const auto sealed_again = [&](const Staging& staging) {
-    EXPECT_EQ(staging.size(), 200'000U);
-    EXPECT_EQ(staging.base_limit(), 200'000U);
-    EXPECT_TRUE(staging.dirty().empty());
-  };
-  auto staging = std::make_unique<Staging>(*device_, directory_, 3, 5, 200'000);
-  ASSERT_TRUE(staging->truncate(150'000).ok());
-  ASSERT_TRUE(staging->write(1000, Content(80'000, std::byte{1})).ok());
-  const std::string note = staging->note_of_file();
-  staging.reset();
-  auto back = Staging::restore(*device_, directory_, note);
+/// Stores of version 1 have staging files that hold the bytes as they are, without rows.
+TEST_F(StagingTest, StagingOfVersionOneIsFound) {
+  const std::string path = directory_ + "/" + staging_file_name(5);
+  std::ofstream(path) << std::string(100'000, '\1') << std::string(100'000, '\2');
+  auto note = StagingNote::parse(version_one_note(true));
+  ASSERT_TRUE(note.ok());
+  auto back = Staging::restore(*device_, directory_, *note, {});
   ASSERT_TRUE(back.ok()) << back.error().text;
-  sealed_again(**back);
-  ASSERT_TRUE((*back)->write(0, Content(10, std::byte{2})).ok());
-  EXPECT_EQ(staged_bytes(**back, 2000)[1500], std::byte{0}) << "what was not noted does not come back";
-  back->reset();
-  std::filesystem::remove(directory_ + "/" + staging_file_name(3));
-  back = Staging::restore(*device_, directory_, note);
-  ASSERT_TRUE(back.ok()) << "a power cut may leave the note and no file: " << back.error().text;
-  sealed_again(**back);
-}
-
-TEST_F(StagingTest, WhatIsStagedOverNothingOutlivesAKillBeforeASync) {
-  auto staging = std::make_unique<Staging>(*device_, directory_, 4, 0, 0);
-  ASSERT_TRUE(staging->write(0, Content(100'000, std::byte{3})).ok());
-  const std::string note = staging->note_of_file();
-  ASSERT_TRUE(staging->write(100'000, Content(50'000, std::byte{4})).ok());
-  staging.reset();
-  const auto back = Staging::restore(*device_, directory_, note);
-  ASSERT_TRUE(back.ok());
-  ASSERT_EQ((*back)->size(), 150'000U);
-  EXPECT_EQ(staged_bytes(**back, 150'000)[120'000], std::byte{4});
-}
-
-TEST_F(StagingTest, ATruncationAfterTheNoteIsSeenAsOne) {
-  auto staging = std::make_unique<Staging>(*device_, directory_, 5, 9, 200'000);
-  ASSERT_TRUE(staging->write(100'000, Content(100'000, std::byte{1})).ok());
-  ASSERT_TRUE(staging->sync().ok());
-  const std::string note = staging->note();
-  ASSERT_TRUE(staging->truncate(120'000).ok());
-  staging.reset();
-  const auto back = Staging::restore(*device_, directory_, note);
+  EXPECT_EQ((*back)->size(), 200'000U);
+  EXPECT_EQ(staged_bytes(**back, 200'000)[150'000], std::byte{2});
+  EXPECT_EQ((*back)->dirty().intervals().begin()->first, 100'000U);
+  std::filesystem::resize_file(path, 120'000);  // a truncation that came later
+  back = Staging::restore(*device_, directory_, *note, {});
   ASSERT_TRUE(back.ok());
   EXPECT_EQ((*back)->size(), 120'000U);
   EXPECT_EQ((*back)->base_limit(), 120'000U);
   EXPECT_EQ((*back)->dirty().intervals().rbegin()->second, 120'000U);
+  std::filesystem::remove(path);
+  EXPECT_FALSE(Staging::restore(*device_, directory_, *note, {}).ok()) << "the file is lost";
 }
 
 TEST_F(StagingTest, AFileThatAnEarlierRunLeftIsEmptied) {
