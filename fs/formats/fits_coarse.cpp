@@ -102,7 +102,7 @@ void add_defaults(FitsUnit& unit, const std::vector<uint64_t>& steps, const std:
     return std::any_of(unit.cards.begin(), unit.cards.end(), [&](const std::string& card) {
       const std::string keyword = fits_keyword(card);
       const auto key = indexed(keyword);
-      const bool alternate = keyword.back() >= 'A' && keyword.back() <= 'Z';
+      const bool alternate = !keyword.empty() && keyword.back() >= 'A' && keyword.back() <= 'Z';
       return key && (alternate ? suffix == keyword.substr(keyword.size() - 1) : suffix.empty()) &&
              std::find(names.begin(), names.end(), key->name) != names.end();
     });
