@@ -210,6 +210,8 @@ class Core final : public FileSystem {
                              const std::function<bool(const DirectoryEntry&)>& visit);
   Status check_view(const Handle& handle);
   Status close_view(Handle& handle);
+  Status make_snapshot(std::string_view command);
+  Result<std::string> list_snapshots() const;
 
   // view_trees.cpp
   Result<Entry> lookup_mirrored(InodeNumber parent, std::string_view name);

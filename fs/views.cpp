@@ -1,5 +1,6 @@
-// The virtual files: .varve/pid, .varve/sync, .varve/policy.toml, .varve/counters, and .varve/stat/PATH, which
-// describes PATH in JSON. The views of files themselves are in view_trees.cpp.
+// The virtual files: .varve/pid, .varve/sync, .varve/policy.toml, .varve/counters, .varve/scrub, .varve/snapshots,
+// .varve/gc (reading it collects), and .varve/stat/PATH, which describes PATH in JSON. The views of files themselves
+// are in view_trees.cpp.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -12,6 +13,7 @@
 #include "fs/core.h"
 #include "fs/formats/region_spec.h"
 #include "fs/log.h"
+#include "index/snapshot.h"
 
 namespace varve::fs {
 
@@ -29,7 +31,9 @@ enum class Fixed : uint64_t {
   coarse = 8,
   region = 9,
   scrub = 10,
-  bound = 11
+  bound = 11,
+  snapshots = 12,
+  gc = 13
 };
 
 struct FixedFile {
@@ -37,7 +41,7 @@ struct FixedFile {
   Fixed file;
   uint32_t mode;
 };
-constexpr std::array<FixedFile, 11> kFixedFiles{{{"pid", Fixed::pid, S_IFREG | 0444},
+constexpr std::array<FixedFile, 13> kFixedFiles{{{"pid", Fixed::pid, S_IFREG | 0444},
                                                  {"sync", Fixed::sync, S_IFREG | 0444},
                                                  {"policy.toml", Fixed::policy, S_IFREG | 0644},
                                                  {"stat", Fixed::stat, S_IFDIR | 0555},
@@ -47,7 +51,9 @@ constexpr std::array<FixedFile, 11> kFixedFiles{{{"pid", Fixed::pid, S_IFREG | 0
                                                  {"coarse", Fixed::coarse, S_IFDIR | 0555},
                                                  {"region", Fixed::region, S_IFDIR | 0555},
                                                  {"bound", Fixed::bound, S_IFDIR | 0555},
-                                                 {"scrub", Fixed::scrub, S_IFREG | 0644}}};
+                                                 {"scrub", Fixed::scrub, S_IFREG | 0644},
+                                                 {"snapshots", Fixed::snapshots, S_IFREG | 0644},
+                                                 {"gc", Fixed::gc, S_IFREG | 0400}}};
 
 constexpr InodeNumber fixed_inode(Fixed file) { return view_inode(View::fixed, static_cast<uint64_t>(file)); }
 constexpr InodeNumber kControlFolder = view_inode(View::control, 0);
@@ -176,7 +182,8 @@ Result<OpenFile> Core::open_view(const Caller&, InodeNumber inode, int flags) {
   handle->virtual_inode = inode;
   handle->writable = (flags & O_ACCMODE) != O_RDONLY;
   const bool control = view_of(inode) == View::control && inode != kControlFolder;
-  const bool writable = control || inode == fixed_inode(Fixed::policy) || inode == fixed_inode(Fixed::scrub);
+  const bool writable = control || inode == fixed_inode(Fixed::policy) || inode == fixed_inode(Fixed::scrub) ||
+                        inode == fixed_inode(Fixed::snapshots);
   if (handle->writable && !writable) {
     return Error{EACCES, "this virtual file cannot be written"};
   }
@@ -195,6 +202,13 @@ Result<OpenFile> Core::open_view(const Caller&, InodeNumber inode, int flags) {
     handle->content = describe_reads();
   } else if (inode == fixed_inode(Fixed::scrub)) {
     handle->content = handle->writable ? "" : scrub_.state().json();
+  } else if (inode == fixed_inode(Fixed::gc)) {
+    VARVE_ASSIGN(const uint64_t freed, index_->collect());
+    handle->content = fmt::format("{}\n", freed);
+  } else if (inode == fixed_inode(Fixed::snapshots)) {
+    if (!handle->writable) {
+      VARVE_ASSIGN(handle->content, list_snapshots());
+    }
   } else if (control) {
     if (!handle->writable) {
       VARVE_ASSIGN(handle->content, options_.control->read(inode - control_inode(0)));
@@ -227,8 +241,46 @@ Status Core::close_view(Handle& handle) {
   if (view_of(handle.virtual_inode) == View::control) {
     return options_.control->write(handle.virtual_inode - control_inode(0), handle.content);
   }
+  if (handle.virtual_inode == fixed_inode(Fixed::snapshots)) {
+    return make_snapshot(handle.content);
+  }
   return handle.virtual_inode == fixed_inode(Fixed::scrub) ? scrub_.command(handle.content)
                                                            : policy_.replace(handle.content);
+}
+
+/// The command "create NAME". What is written and can be sealed is sealed first; of files that cannot, or that programs
+/// go on writing, the snapshot has what was sealed last.
+Status Core::make_snapshot(std::string_view command) {
+  constexpr std::string_view kCreate = "create ";
+  command = command.substr(0, command.find('\n'));
+  if (!command.starts_with(kCreate)) {
+    return Error{EINVAL, "write \"create NAME\" to make a snapshot"};
+  }
+  VARVE_TRY(check_writable());
+  finish_seals();
+  index::Batch batch;
+  for (const NodePointer& node : nodes_.all()) {
+    const NodeLock lock(node->mutex);
+    if (node->inode_changed && node->inode.links > 0) {
+      put_inode(batch, *node);  // still marked as changed: what is staged is not in it
+    }
+  }
+  VARVE_TRY(commit(std::move(batch)));
+  const Status made = index_->snapshot(std::string(command.substr(kCreate.size())));
+  if (!made.ok()) {
+    log_line(LogLevel::warning, "no snapshot: " + made.error().text);
+  }
+  return made;
+}
+
+/// A line each: its name, when it was made, and bytes that it alone holds, apart by tabs.
+Result<std::string> Core::list_snapshots() const {
+  VARVE_ASSIGN(const auto snapshots, index::list_snapshots(index_->path()));
+  std::string text;
+  for (const index::SnapshotFacts& one : snapshots) {
+    text += fmt::format("{}\t{}.{:09}\t{}\n", one.name, one.created.seconds, one.created.nanoseconds, one.own_bytes);
+  }
+  return text;
 }
 
 Status Core::read_view_directory(InodeNumber directory, uint64_t cookie,

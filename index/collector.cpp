@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "index/keys.h"
+#include "index/snapshot.h"
 #include "index/store.h"
 
 namespace varve::index {
@@ -235,6 +236,21 @@ Status Store::copy_records(std::vector<Move>& moves, std::map<std::pair<uint32_t
     VARVE_TRY(packs_->sync(*appended.pack, appended.stamp));
   }
   return {};
+}
+
+/// Nothing is collected meanwhile: what the tree points to must still be there when the packs are linked.
+Status Store::snapshot(const std::string& name) {
+  VARVE_TRY(writable());
+  const std::lock_guard collect_lock(collect_mutex_);
+  SnapshotMaker maker(path_, name);
+  VARVE_TRY(maker.begin());
+  {
+    const std::lock_guard lock(commit_mutex_);
+    VARVE_TRY(ready_to_write());
+    VARVE_TRY(tree_->checkpoint(maker.path() + "/db"));
+  }
+  VARVE_TRY(maker.link_packs());
+  return maker.commit();
 }
 
 Status Store::rewrite(ObjectId object, const RecordKey& key, std::span<const std::byte> record) {

@@ -144,6 +144,9 @@ class Index {
   /// Removes what no object holds any more: packs without live bytes, and, moving what lives, packs of which under
   /// half lives. Runs in the background from time to time; here to be called at once. Returns bytes freed.
   virtual Result<uint64_t> collect() = 0;
+  /// Makes snapshot `name` of all that was committed so far: see index/snapshot.h. Takes as long as the tree's memory
+  /// takes to be written. EINVAL, EEXIST; ENOSPC, EIO and the like of the disk.
+  virtual Status snapshot(const std::string& name) = 0;
   virtual Result<IndexStatistics> statistics() = 0;
 
   virtual Device& device() = 0;

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "index/keys.h"
+#include "index/snapshot.h"
 
 namespace varve::index {
 namespace {
@@ -71,6 +72,9 @@ Status Store::writable() const {
 
 Status Store::start() {
   VARVE_ASSIGN(StoreState state, inspect_store(*device_, path_));
+  if (!options_.read_only && is_snapshot(path_)) {
+    return Error{EROFS, fmt::format("{} is a snapshot and is never written: mount it with -o ro", path_)};
+  }
   if (options_.read_only && state == StoreState::empty) {
     return Error{ENOENT, fmt::format("{} holds no varve store; open it for writing once to make one", path_)};
   }

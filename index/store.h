@@ -77,6 +77,7 @@ class Store final : public Index {
   Status commit(Batch batch, Durability durability) override;
   Status sync() override;
   Result<uint64_t> collect() override;
+  Status snapshot(const std::string& name) override;
   Status rewrite(ObjectId object, const RecordKey& key, std::span<const std::byte> record) override;
   Result<IndexStatistics> statistics() override;
   Device& device() override { return *device_; }

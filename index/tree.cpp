@@ -6,6 +6,7 @@
 #include <rocksdb/env.h>
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/table.h>
+#include <rocksdb/utilities/checkpoint.h>
 #include <rocksdb/utilities/table_properties_collectors.h>
 #include <rocksdb/write_batch.h>
 
@@ -428,6 +429,28 @@ Result<bool> Tree::recover() {
   failure_.reset();
   syncs_.mend();
   return true;
+}
+
+Status Tree::checkpoint(const std::string& path) {
+  {
+    const Guard guard(*this);
+    rocksdb::Checkpoint* made = nullptr;
+    rocksdb::Status status = rocksdb::Checkpoint::Create(database_.get(), &made);
+    const std::unique_ptr<rocksdb::Checkpoint> checkpoint(made);
+    if (status.ok()) {
+      status = checkpoint->CreateCheckpoint(path);
+    }
+    if (!status.ok()) {
+      return from_rocksdb(status, "copying", options_.path);
+    }
+  }
+  TreeOptions options = options_;
+  options.path = path;
+  options.read_only = true;
+  options.create = options.accept_loss = false;
+  VARVE_ASSIGN(const auto copy, Tree::open(options));
+  copy->tables_->promise(*copy->database_);
+  return {};
 }
 
 Status Tree::flush() {

@@ -72,6 +72,9 @@ class Tree {
   Result<bool> recover();
   /// Moves everything out of the log into tables, so that the next open has nothing to replay.
   Status flush();
+  /// A copy of the database at `path`, which must not exist, that shares its tables (hard links). For the thread that
+  /// writes.
+  Status checkpoint(const std::string& path);
   uint64_t size_estimate();
 
   MachineRun machine_run() const { return {mark_.run(), same_run_}; }

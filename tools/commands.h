@@ -25,6 +25,8 @@ void add_web(CLI::App& app, int& status);
 void add_sync(CLI::App& app, int& status);
 void add_scrub(CLI::App& app, int& status);
 void add_fsck(CLI::App& app, int& status);
+void add_snapshot(CLI::App& app, int& status);
+void add_gc(CLI::App& app, int& status);
 void add_faults(CLI::App& app, int& status);
 void add_bench(CLI::App& app, int& status);
 /// Hidden: what the recogniser pool starts.

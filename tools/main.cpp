@@ -59,6 +59,7 @@ int run(int argc, char** argv) {
       "  varve scrub ~/data                                  is everything stored still whole\n"
       "  ls ~/data/.varve                                    other views of all files: docs/PREVIEWS.md\n"
       "  getfattr -n user.varve.max_error ~/data/.varve/level/2/run.h5    how far such a view is off at most\n"
+      "  varve snapshot create ~/data before-rerun           keep all files as they are now\n"
       "  varve umount ~/data\n"
       "  varve fsck ~/store                                  does the store agree with itself\n"
       "Exit status: 0 done; 1 the answer is no (verify, scrub, fsck); 2 wrong use or an error.");
@@ -66,8 +67,9 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_help_all_flag("--help-all", "Help for all subcommands");
   int status = kDone;
-  for (const auto add : {add_mount, add_umount, add_mkfs, add_stat, add_policy, add_verify, add_preview, add_quality,
-                         add_web, add_sync, add_scrub, add_fsck, add_faults, add_bench, add_recognise_worker}) {
+  for (const auto add :
+       {add_mount, add_umount, add_mkfs, add_stat, add_policy, add_verify, add_preview, add_quality, add_web, add_sync,
+        add_scrub, add_fsck, add_snapshot, add_gc, add_faults, add_bench, add_recognise_worker}) {
     add(app, status);
   }
   try {

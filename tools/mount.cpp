@@ -20,6 +20,7 @@
 #include "fs/fuse_session.h"
 #include "fs/log.h"
 #include "index/index.h"
+#include "index/snapshot.h"
 #include "tools/commands.h"
 #include "tools/daemon.h"
 #include "tools/mount_options.h"
@@ -241,6 +242,7 @@ Status read_schedule(const std::string& file, MountSettings& settings) {
 Status mount(MountSettings settings) {
   VARVE_TRY(set_log(settings));
   VARVE_TRY(check_places(settings));
+  settings.read_only = settings.read_only || index::is_snapshot(settings.store);
   if (settings.fake) {
     return {};
   }
