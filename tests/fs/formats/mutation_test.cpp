@@ -53,7 +53,8 @@ WorkerOptions impatient() {
 }
 
 TEST(Mutations, ImagesOfThemNeverHarmTheCaller) {
-  const auto originals = originals_of({"hdf5", "netcdf", "npy", "h5", "fits", "nc"});
+  const auto originals =
+      originals_of({"hdf5", "netcdf", "npy", "h5", "fits", "nc", "nifti", "made/ckpt", "made/nifti"});
   RecogniserPool pool(impatient());
   std::mt19937_64 random(5);
   size_t made = 0, refused = 0;
@@ -77,7 +78,7 @@ TEST(Mutations, ImagesOfThemNeverHarmTheCaller) {
 }
 
 TEST(Mutations, NeverHarmTheCaller) {
-  const auto originals = originals_of({"hdf5", "netcdf", "npy", "h5"});
+  const auto originals = originals_of({"hdf5", "netcdf", "npy", "h5", "fits", "nifti", "made/ckpt", "made/nifti"});
   RecogniserPool pool(impatient());
   std::mt19937_64 random(20240101);
   size_t files = 0, found = 0, refused = 0, died = 0, slow = 0;
