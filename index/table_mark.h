@@ -23,6 +23,8 @@ class TableMark final : public rocksdb::EventListener {
   /// The file PATH-tables, for the database at PATH.
   TableMark(std::shared_ptr<Device> device, std::string path);
 
+  /// The promised tables; none: nothing is known.
+  std::vector<uint64_t> promised() const { return read(); }
   /// Whether there is something that missing() could find.
   bool promises() const { return !read().empty(); }
   /// Of the promised tables, those that the database does not have. None where nothing is promised: another program

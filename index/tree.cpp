@@ -14,6 +14,8 @@
 #include <array>
 #include <system_error>
 
+#include "index/table_check.h"
+
 namespace varve::index {
 namespace {
 
@@ -262,7 +264,21 @@ Status Tree::keep_lost(uint64_t sequence, const std::vector<uint64_t>& tables) {
   return options_.device->sync_directory(kept);
 }
 
+/// Before RocksDB opens them. Those that are promised: others may be of a flush that a power cut ended.
+Status Tree::check_properties() {
+  for (const uint64_t number : tables_->promised()) {
+    const Status whole = check_table(*options_.device, fmt::format("{}/{:06}.sst", options_.path, number));
+    if (!whole.ok() && whole.error().code == EUCLEAN) {
+      return whole;  // what cannot be opened or read, RocksDB will tell
+    }
+  }
+  return {};
+}
+
 Status Tree::open_database(bool read_only, bool create) {
+  if (!create) {
+    VARVE_TRY(check_properties());
+  }
   rocksdb::DBOptions options = database_options(environment_.get(), create);
   if (!read_only) {
     options.listeners.push_back(tables_);

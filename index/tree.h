@@ -92,6 +92,7 @@ class Tree {
   Status open_database(bool read_only, bool create);
   Status check_loss();
   Status check_tables();
+  Status check_properties();
   Result<bool> has_log();
   Status keep_lost(uint64_t sequence, const std::vector<uint64_t>& tables);
   void close_database();
