@@ -42,6 +42,9 @@ std::vector<Aim> aims_of(const Rule& rule, const StructureMap* map, uint64_t beg
   std::vector<Aim> aims;
   for (const auto& [from, to] : ranges) {
     if (!rule.needs_structure()) {
+      if (rule.target.element && !rule.bits_of(*rule.target.element)) {
+        continue;
+      }
       aims.push_back({from, to, rule.target.element, rule.target.big_endian, rule.target.element_base});
       continue;
     }
@@ -51,7 +54,8 @@ std::vector<Aim> aims_of(const Rule& rule, const StructureMap* map, uint64_t beg
         break;
       }
       const uint64_t stop = std::min(to, segment->end());
-      if (aims_at(rule.target, *segment)) {
+      const bool has_bits = !rule.aims_at_bits() || (segment->element && rule.bits_of(*segment->element));
+      if (has_bits && aims_at(rule.target, *segment)) {
         aims.push_back({at, stop, segment->element, segment->big_endian, segment->offset});
       }
       at = stop;

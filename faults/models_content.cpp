@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <tuple>
 
 #include "faults/models.h"
@@ -37,63 +38,63 @@ bool inside(const std::vector<Aim>& aims, uint64_t offset) {
   return std::ranges::any_of(aims, [&](const Aim& aim) { return offset >= aim.begin && offset < aim.end; });
 }
 
-/// Bits of an element that belong to a class: [first, last).
-std::pair<uint64_t, uint64_t> bits_of(BitClass bits, codec::DType type) {
-  const uint64_t all = 8 * codec::element_size(type);
-  if (bits == BitClass::any || !codec::is_float(type)) {
-    return {0, all};
-  }
-  uint64_t mantissa = 52;
-  if (type == codec::DType::f32) {
-    mantissa = 23;
-  } else if (all == 16) {
-    mantissa = codec::name_of(type) == "bf16" ? 7 : 10;
-  }
-  switch (bits) {
-    case BitClass::sign:
-      return {all - 1, all};
-    case BitClass::exponent:
-      return {mantissa, all - 1};
-    default:
-      return {0, mantissa};
-  }
-}
-
+/// A bit of what a rule aims at: of one element, or of one byte where elements do not matter.
 struct BitPlace {
-  uint64_t offset = 0;
-  unsigned bit = 0;
+  const Aim* aim = nullptr;
+  uint64_t start = 0;  ///< file offset of the element or byte
+  uint64_t bit = 0;    ///< in it, by significance
 };
 
-/// A byte of an element by significance -> its offset in the file.
-uint64_t element_byte(const Aim& aim, uint64_t near, uint64_t significance) {
-  const uint64_t size = codec::element_size(*aim.element);
-  const uint64_t phase = (near + size - aim.element_base % size) % size;
-  return near - phase + (aim.big_endian ? size - 1 - significance : significance);
+/// The bits of each element that the rule aims at, [first, last); nothing: elements do not matter, any bit will do.
+std::optional<std::pair<uint64_t, uint64_t>> aimed_bits(const Rule& rule, const Aim& aim) {
+  return rule.aims_at_bits() && aim.element ? rule.bits_of(*aim.element) : std::nullopt;
+}
+
+/// The byte that holds it.
+uint64_t offset_of(const Rule& rule, const BitPlace& place) {
+  if (!aimed_bits(rule, *place.aim)) {
+    return place.start;
+  }
+  const uint64_t size = codec::element_size(*place.aim->element);
+  const uint64_t significance = place.bit / 8;
+  return place.start + (place.aim->big_endian ? size - 1 - significance : significance);
 }
 
 BitPlace draw_bit(Scene& scene) {
-  const Target& target = scene.rule.target;
   const uint64_t bytes = total(scene.aims);
   BitPlace place;
   for (int tries = 0; tries < kTries; ++tries) {
     const auto [aim, offset] = byte_of(scene.aims, scene.draw.below(bytes));
-    place = {offset, static_cast<unsigned>(scene.draw.below(8))};
-    if (!aim->element || (!target.byte && scene.rule.parameters.bits == BitClass::any)) {
+    place = {aim, offset, scene.draw.below(8)};
+    const auto bits = aimed_bits(scene.rule, *aim);
+    if (!bits) {
       return place;
     }
-    if (target.byte) {
-      const uint64_t size = codec::element_size(*aim->element);
-      place.offset = element_byte(*aim, offset, std::min<uint64_t>(*target.byte, size - 1));
-    } else {
-      const auto [first, last] = bits_of(scene.rule.parameters.bits, *aim->element);
-      const uint64_t bit = first + scene.draw.below(last - first);
-      place = {element_byte(*aim, offset, bit / 8), static_cast<unsigned>(bit % 8)};
-    }
-    if (inside(scene.aims, place.offset)) {
+    const uint64_t size = codec::element_size(*aim->element);
+    place.start = offset - (offset + size - aim->element_base % size) % size;
+    place.bit = bits->first + scene.draw.below(bits->second - bits->first);
+    if (inside(scene.aims, offset_of(scene.rule, place))) {
       return place;
     }
   }
   return place;  // every element straddles a border: outside the operation, and so without effect
+}
+
+/// The next bit that is aimed at, in the order of significance; then the next element's first.
+BitPlace bit_after(const Rule& rule, BitPlace place) {
+  const auto bits = aimed_bits(rule, *place.aim);
+  const auto [first, last] = bits.value_or(std::pair<uint64_t, uint64_t>(0, 8));
+  if (++place.bit == last) {
+    place.bit = first;
+    place.start += bits ? codec::element_size(*place.aim->element) : 1;
+  }
+  return place;
+}
+
+/// The same for whole bytes.
+BitPlace byte_after(const Rule& rule, BitPlace place) {
+  place.start += aimed_bits(rule, *place.aim) ? codec::element_size(*place.aim->element) : 1;
+  return place;
 }
 
 }  // namespace
@@ -114,10 +115,10 @@ Effect flip_bits(Scene& scene) {
     if (i > 0 && scene.rule.parameters.scattered) {
       place = draw_bit(scene);
     } else if (i > 0) {
-      place = place.bit == 7 ? BitPlace{place.offset + 1, 0} : BitPlace{place.offset, place.bit + 1};
+      place = bit_after(scene.rule, place);
     }
-    if (inside(scene.aims, place.offset)) {
-      flips[place.offset] ^= std::byte{1} << place.bit;
+    if (const uint64_t offset = offset_of(scene.rule, place); inside(scene.aims, offset)) {
+      flips[offset] ^= std::byte{1} << place.bit % 8;
     }
   }
   std::map<uint64_t, std::byte> changes;
@@ -133,9 +134,12 @@ Effect flip_bits(Scene& scene) {
 
 Effect corrupt_bytes(Scene& scene) {
   std::map<uint64_t, std::byte> changes;
-  uint64_t offset = draw_bit(scene).offset;
+  BitPlace place = draw_bit(scene);
   for (uint64_t i = 0; i < scene.rule.parameters.count; ++i) {
-    offset = i == 0 ? offset : scene.rule.parameters.scattered ? draw_bit(scene).offset : offset + 1;
+    if (i > 0) {
+      place = scene.rule.parameters.scattered ? draw_bit(scene) : byte_after(scene.rule, place);
+    }
+    const uint64_t offset = offset_of(scene.rule, place);
     const auto other = static_cast<std::byte>(1 + scene.draw.below(255));  // another value, for sure
     if (inside(scene.aims, offset)) {
       changes[offset] = scene.byte_at(offset) ^ other;

@@ -119,6 +119,30 @@ Status read_kinds(const TableReader& in, Target& target) {
   return {};
 }
 
+/// What is aimed at in elements and records, once all keys are known.
+Status check_aim(const TableReader& in, const Rule& rule) {
+  const Target& target = rule.target;
+  const bool records = target.level || target.brick || target.object;
+  // A `seam`, a `dataset` or an `element` may stand further down in a text that is still being written.
+  if (rule.seam == Seam::app && (target.kinds.any() || records)) {
+    return in.lacking("seam", "must be \"device\" where kind, level, brick or object is given");
+  }
+  if (rule.seam == Seam::device && (rule.needs_structure() || target.pid || !target.process.empty())) {
+    return in.wrong("seam", "must be \"app\" where region, dataset, structure, process or pid is given");
+  }
+  if (records && target.kinds.any() && !target.kinds.test(static_cast<size_t>(FileKind::pack))) {
+    return in.wrong("kind", "must have \"pack\" in it where level, brick or object is given: records lie in packs");
+  }
+  const std::string_view key = target.byte ? "byte" : "bits";
+  if (!rule.needs_structure() && !target.element && rule.aims_at_bits()) {
+    return in.lacking(key, "needs to know the elements: give 'dataset', or 'element'");
+  }
+  if (target.element && rule.aims_at_bits() && !rule.bits_of(*target.element)) {
+    return in.wrong(key, fmt::format("aims at bits that no element of type {} has", codec::name_of(*target.element)));
+  }
+  return {};
+}
+
 Status read_target(const TableReader& in, Rule& rule) {
   Target& target = rule.target;
   VARVE_TRY((read_set<Op>(in, "operation", kOpNames, target.operations)));
@@ -147,17 +171,7 @@ Status read_target(const TableReader& in, Rule& rule) {
     }
     target.element = *type;
   }
-  // A `seam`, a `dataset` or an `element` may stand further down in a text that is still being written.
-  if (rule.seam == Seam::app && (target.kinds.any() || target.level || target.brick || target.object)) {
-    return in.lacking("seam", "must be \"device\" where kind, level, brick or object is given");
-  }
-  if (rule.seam == Seam::device && (rule.needs_structure() || target.pid || !target.process.empty())) {
-    return in.wrong("seam", "must be \"app\" where region, dataset, structure, process or pid is given");
-  }
-  if (!rule.needs_structure() && !target.element && (target.byte || rule.parameters.bits != BitClass::any)) {
-    return in.lacking(target.byte ? "byte" : "bits", "needs to know the elements: give 'dataset', or 'element'");
-  }
-  return {};
+  return check_aim(in, rule);
 }
 
 Status read_trigger(const TableReader& in, Trigger& trigger) {
@@ -172,6 +186,9 @@ Status read_trigger(const TableReader& in, Trigger& trigger) {
   std::sort(trigger.nth.begin(), trigger.nth.end());
   VARVE_TRY(in.whole("every", trigger.every, 1));
   VARVE_TRY(in.number("probability", trigger.probability, 0, 1));
+  if (in.has("probability") && trigger.probability == 0) {
+    return in.wrong("probability", "cannot be 0: the fault would never come");
+  }
   VARVE_TRY(in.number("after", trigger.after, 0, 1e9));
   for (const auto& [key, name] : {std::pair("from_mark", &trigger.from_mark), std::pair("to_mark", &trigger.to_mark)}) {
     VARVE_TRY(in.text(key, *name));
@@ -243,6 +260,9 @@ Status read_parameters(const TableReader& in, Model model, Parameters& out) {
     out.persist.push_back(static_cast<uint64_t>(part));
   }
   VARVE_TRY(in.whole("distance", out.distance, INT64_MIN));
+  if (in.has("distance") && out.distance == 0) {
+    return in.wrong("distance", "cannot be 0: that is where the operation goes anyway");
+  }
   VARVE_TRY(in.whole("window", out.window, 1, 1 << 20));
   constexpr std::array<std::string_view, 2> kLost = {"all", "random"};
   VARVE_TRY(in.word("lost", kLost, out.random_subset));
@@ -255,6 +275,9 @@ Status read_parameters(const TableReader& in, Model model, Parameters& out) {
   VARVE_TRY(read_codes(in, out));
   VARVE_TRY(in.number("milliseconds", out.milliseconds, 0, 1e9));
   VARVE_TRY(in.number("most_milliseconds", out.most_milliseconds, 0, 1e9));
+  if (in.has("most_milliseconds") && out.most_milliseconds < out.milliseconds) {
+    return in.lacking("most_milliseconds", "must not be below 'milliseconds'");
+  }
   VARVE_TRY(in.word("distribution", kSpreadNames, out.spread));
   VARVE_TRY(in.whole("bytes", out.bytes, model == Model::enospc_at ? 0 : 1));
   VARVE_TRY(in.number("base_rate", out.base_rate, 0, 1));
@@ -283,6 +306,25 @@ Status check_rule_keys(const TableReader& in, std::vector<std::string_view> know
 }
 
 }  // namespace
+
+std::optional<std::pair<uint64_t, uint64_t>> Rule::bits_of(codec::DType element) const {
+  const uint64_t all = 8 * codec::element_size(element);
+  uint64_t first = 0;
+  uint64_t last = all;
+  if (parameters.bits != BitClass::any) {
+    if (!codec::is_float(element)) {
+      return std::nullopt;
+    }
+    const uint64_t mantissa = all == 64 ? 52 : all == 32 ? 23 : codec::name_of(element) == "bf16" ? 7 : 10;
+    first = parameters.bits == BitClass::sign ? all - 1 : parameters.bits == BitClass::exponent ? mantissa : 0;
+    last = parameters.bits == BitClass::sign ? all : parameters.bits == BitClass::exponent ? all - 1 : mantissa;
+  }
+  if (target.byte) {
+    first = std::max(first, 8 * uint64_t{*target.byte});
+    last = std::min(last, 8 * uint64_t{*target.byte} + 8);
+  }
+  return first < last ? std::optional(std::pair(first, last)) : std::nullopt;
+}
 
 Result<Rule> read_rule(const TableReader& in, size_t number) {
   Rule rule;

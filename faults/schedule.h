@@ -98,6 +98,11 @@ struct Rule {
   bool needs_structure() const {
     return !target.region.empty() || !target.dataset.empty() || !target.structure.empty();
   }
+  /// Does it aim at some bits of elements?
+  bool aims_at_bits() const { return target.byte.has_value() || parameters.bits != BitClass::any; }
+  /// The bits of an element that it may aim at, by significance, [first, last). Nothing: such an element has none of
+  /// them (an integer has no exponent, an f16 no byte 3).
+  std::optional<std::pair<uint64_t, uint64_t>> bits_of(codec::DType element) const;
 };
 
 struct Schedule {

@@ -47,6 +47,9 @@ enum class Restart : uint8_t {
   unmount,  ///< as by `varve umount`, under the fault: what an unmount writes is hit too
 };
 
+/// Of each fault.
+inline constexpr uint64_t kMostRuns = 10'000'000;
+
 struct Campaign {
   std::string name;
   std::string folder;                 ///< of the campaign's file: relative paths start there
@@ -145,6 +148,7 @@ class CampaignRunner {
   Result<std::optional<uint64_t>> count_matches(Work& work, const CampaignFault& fault) const;
   Result<uint64_t> profile(Work& work, const CampaignFault& fault);
   Status check_outputs(Golden& golden, const Work& work) const;
+  Status check_repeats(const Golden& golden, Work& work);
   Status check_compare(Golden& golden, const Work& work, const std::string& output) const;
   static Error nothing_matches(const Work& work, const CampaignFault& fault);
   Status analyse(Work& work, std::chrono::milliseconds limit, double* seconds = nullptr) const;

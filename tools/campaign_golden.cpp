@@ -81,6 +81,19 @@ Error CampaignRunner::nothing_matches(const Work& work, const CampaignFault& fau
                                  : "")};
 }
 
+/// A program that gives something else each time would make every run silent. EINVAL.
+Status CampaignRunner::check_repeats(const Golden& golden, Work& work) {
+  VARVE_TRY(analyse(work, campaign_.limit_after(golden.analysis_seconds)));
+  RunResult result;
+  if (judge(golden, work, result) == Outcome::benign) {
+    return {};
+  }
+  return Error{EINVAL,
+               fmt::format("two runs without any fault do not give the same: {}. Make the program repeat itself "
+                           "(fix its seeds, leave out times), or say by [[output]] what to compare, and how",
+                           result.detail)};
+}
+
 Result<Golden> CampaignRunner::golden() {
   Golden golden;
   golden.folder = results_ + "/golden";
@@ -88,6 +101,7 @@ Result<Golden> CampaignRunner::golden() {
     Work work(scratch_ + "/golden");
     VARVE_ASSIGN(golden.matches[fault.name], profile(work, fault));
     if (golden.matches.size() > 1) {
+      VARVE_TRY(check_repeats(golden, work));
       continue;
     }
     golden.seconds = work.ending->seconds;
@@ -105,6 +119,12 @@ Result<Golden> CampaignRunner::golden() {
       files::copy_file(work.folder + "/" + name, golden.folder + "/" + name, ignored);
     }
     VARVE_TRY(check_outputs(golden, work));
+  }
+  if (campaign_.faults.size() == 1) {
+    Work work(scratch_ + "/golden");
+    VARVE_ASSIGN(const uint64_t matches, profile(work, campaign_.faults[0]));
+    static_cast<void>(matches);  // threads may make a few more or less
+    VARVE_TRY(check_repeats(golden, work));
   }
   return golden;
 }

@@ -161,7 +161,7 @@ Status read_top(const TableReader& in, Campaign& campaign) {
     return in.wrong("bound", fmt::format("cannot be \"{}\": {}", campaign.bound, bound.error().text));
   }
   VARVE_TRY(in.text("detect", campaign.detect));
-  VARVE_TRY(in.whole("runs", campaign.runs, 1));
+  VARVE_TRY(in.whole("runs", campaign.runs, 1, static_cast<int64_t>(kMostRuns)));
   VARVE_TRY(in.whole("seed", campaign.seed, 0));
   VARVE_TRY(read_restart(in, campaign.restart));
   VARVE_TRY(in.number("time_limit", campaign.time_limit, 0, 1e9));

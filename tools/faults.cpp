@@ -168,9 +168,10 @@ void add_campaign(CLI::App& parent, int& status) {
   command->add_option("--results", options->results,
                       "Folder for the table and the report; default: NAME.results beside NAME.toml");
   command->add_option("--scratch", options->scratch, "Folder for stores and mounts; default TMPDIR or /tmp");
-  command->add_option("--workers", options->workers, "Runs at a time; 0: one a core");
+  command->add_option("--workers", options->workers, "Runs at a time, at most 1,024; 0: one a core")
+      ->check(CLI::Range(0U, 1024U));
   command->add_option("--runs", options->runs, "Runs of each fault, instead of what the file says")
-      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 40).description("a whole number of at least 1"));
+      ->check(CLI::Range(uint64_t{1}, kMostRuns).description("a whole number from 1 to 10000000"));
   command->add_option("--only", options->only,
                       "Repeat one run, FAULT:NUMBER (numbers count from 0), and keep what it leaves");
   command->callback([options, &status] { status = finish(run_campaign(*options)); });

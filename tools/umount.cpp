@@ -210,7 +210,16 @@ Status unmount(const std::string& directory, std::chrono::seconds patience) {
                              users.empty() ? "a process of another user has files open there"
                                            : fmt::format("in use by {}", fmt::join(users, ", ")))};
   }
-  return wait_for_store(*entry, pid, daemon, patience);
+  VARVE_TRY(wait_for_store(*entry, pid, daemon, patience));
+  std::error_code problem;
+  if (!std::filesystem::is_empty(entry->source + "/staging", problem) && !problem) {
+    fmt::print(
+        stderr,
+        "note: some files could not be sealed, and are kept as they were written: {}/varve.log says why, and the "
+        "next mount tries again\n",
+        entry->source);
+  }
+  return {};
 }
 
 }  // namespace

@@ -104,12 +104,14 @@ struct SpawnSettings {
   SpawnSettings& operator=(const SpawnSettings&) = delete;
 };
 
-/// Standard input and output go nowhere, standard error stays, the socket is kWorkerDescriptor, all else is closed; no
+/// Standard input, output and error go nowhere (whoever started the daemon may wait for the end of what it prints), the
+/// socket is kWorkerDescriptor, all else is closed; no
 /// signal is blocked or ignored; a process group of its own keeps the terminal's Ctrl-C away.
 int spawn(const std::string& program, int socket, pid_t& pid) {
   SpawnSettings settings;
   posix_spawn_file_actions_addopen(&settings.actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_addopen(&settings.actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  posix_spawn_file_actions_addopen(&settings.actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
   posix_spawn_file_actions_adddup2(&settings.actions, socket, kWorkerDescriptor);
   posix_spawn_file_actions_addclosefrom_np(&settings.actions, kWorkerDescriptor + 1);
   sigset_t signals;

@@ -115,6 +115,14 @@ TEST(Schedules, SayWhereTheyAreWrong) {
       {"[[fault]]\nmodel = \"bit_flip\"\nseam = \"device\"\ndataset = \"x\"", "app"},
       {"[[fault]]\nmodel = \"errno\"\nerrno = [\"EIO\", \"EAGAIN\"]\nweights = [1]", "weights"},
       {"[[fault]]\nmodel = \"enospc_at\"", "bytes"},
+      // What could never come, or change nothing.
+      {"[[fault]]\nmodel = \"bit_flip\"\nelement = \"i32\"\nbits = \"exponent\"", "no element of type i32"},
+      {"[[fault]]\nmodel = \"bit_flip\"\nelement = \"f32\"\nbyte = 4", "no element of type f32"},
+      {"[[fault]]\nmodel = \"bit_flip\"\nelement = \"f32\"\nbits = \"sign\"\nbyte = 0", "no element of type f32"},
+      {"[[fault]]\nmodel = \"misdirected_write\"\ndistance = 0", "line 3"},
+      {"[[fault]]\nmodel = \"count\"\nprobability = 0", "never come"},
+      {"[[fault]]\nmodel = \"delay\"\nmilliseconds = 50\nmost_milliseconds = 10", "most_milliseconds"},
+      {"[[fault]]\nmodel = \"count\"\nseam = \"device\"\nkind = \"wal\"\nlevel = 2", "pack"},
       {"[[fault]]\nmodel = \"count\"\npath = \"[\"", "line 3"},
       {"[[fault]]\nmodel = \"count\"\nname = \"a\"\n[[fault]]\nmodel = \"count\"\nname = \"a\"", "two faults"},
       // Misspelt words are named with the nearest that is known.

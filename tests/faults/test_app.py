@@ -68,6 +68,18 @@ def moved(distance):
     return content
 
 
+def in_a_row(found, bits, count):
+    """So many bits of little-endian f32 elements differ, all of those allowed and with none of them between two."""
+    places = sorted(8 * at + bit for at, bit in changed_bits(found, twin()))
+    allowed = [place for place in range(places[0], places[-1] + 1) if place % 32 in bits]
+    return len(places) == count and places == allowed
+
+
+def steps_of(places):
+    places = sorted(places)
+    return [b - a for a, b in zip(places, places[1:])]
+
+
 STORED = {  # name: (rule, the whole file expected or a check of it, results of the calls if they are not healthy)
     "one bit": ({"model": "bit_flip"}, bits_in(1, lambda at, bit: True)),
     "three bits in a row": ({"model": "bit_flip", "count": 3}, adjacent),
@@ -89,6 +101,24 @@ STORED = {  # name: (rule, the whole file expected or a check of it, results of 
     ),
     "the second byte of elements": (
         {"model": "bit_flip", "byte": 1, "element": "f32"}, bits_in(1, lambda at, bit: at % 4 == 1),
+    ),
+    "the sign alone, by its byte": (
+        {"model": "bit_flip", "bits": "sign", "byte": 3, "element": "f32"}, bits_in(1, lambda at, bit: at % 4 == 3 and bit == 7),
+    ),
+    "the exponent's lowest bit, by its byte": (
+        {"model": "bit_flip", "bits": "exponent", "byte": 2, "element": "f32"}, bits_in(1, lambda at, bit: at % 4 == 2 and bit == 7),
+    ),
+    "signs in a row": (
+        {"model": "bit_flip", "bits": "sign", "element": "f32", "count": 5},
+        lambda found, _: in_a_row(found, [31], 5),
+    ),
+    "bits of exponents in a row": (
+        {"model": "bit_flip", "bits": "exponent", "element": "f32", "count": 20},
+        lambda found, _: in_a_row(found, range(23, 31), 20),
+    ),
+    "bytes of elements in a row": (
+        {"model": "byte_corrupt", "byte": 1, "element": "f32", "count": 4},
+        lambda found, _: steps_of({at for at, _ in changed_bits(found, twin())}) == [4, 4, 4],
     ),
     "within a range": (
         {"model": "bit_flip", "offset": [25_000, 25_010], "nth": 1}, bits_in(1, lambda at, bit: 25_000 <= at < 25_010),

@@ -185,8 +185,8 @@ def scenario_foreign(m):
     found = rows(m.plain / "foreign.results")
     equal([row["outcome"] for row in found.values()], ["silent"] * 2, "the dropped write alone is there")
     said = (m.plain / "said").read_text()
-    equal(said.count("belongs to a running campaign"), 2 * 3, "arm and disarm are refused with the reason, in each of three runs")
-    equal(said.count("no JSON"), 3, "a journal that is none before it comes to that")
+    equal(said.count("belongs to a running campaign"), 2 * 4, "arm and disarm are refused with the reason, in each of two runs without faults and two with one")
+    equal(said.count("no JSON"), 4, "a journal that is none before it comes to that")
 
 
 UNMOUNT = """
@@ -380,6 +380,31 @@ def scenario_changed(m):
         changed.unlink() if before is None else changed.write_text(before)
     campaign("--runs", "4")
     equal(len(rows(results)), 4, "it goes on once all is as it was")
+
+
+def scenario_unsteady(m):
+    """A program that gives something else each time ends the campaign before any run, unless a comparator allows for it."""
+    unsteady = """
+command = ["sh", "-c", "date +%%N > a; echo b > b"]
+runs = 2
+%s
+[[fault]]
+name = "drop"
+model = "dropped_write"
+path = "b"
+"""
+    path = m.plain / "c.toml"
+    path.write_text(unsteady % "")
+    done = run(mounted.BINARY, "faults", "campaign", path, status=2)
+    check("two runs without any fault do not give the same: a differs" in done.stderr, done.stderr.strip())
+    for rule in ('[[output]]\npath = "b"', '[[output]]\npath = "*"\ncompare = ["true"]'):
+        path.write_text(unsteady % rule)
+        run(mounted.BINARY, "faults", "campaign", path, "--results", m.plain / str(len(rule)))
+    done = run(mounted.BINARY, "faults", "campaign", path, "--workers", "100000", status=2)
+    check("--workers" in done.stderr, f"so many workers: {done.stderr.strip()}")
+    path.write_text((unsteady % "").replace("runs = 2", "runs = 99999999999"))
+    done = run(mounted.BINARY, "faults", "campaign", path, status=2)
+    check("'runs'" in done.stderr, f"so many runs: {done.stderr.strip()}")
 
 
 ENDLESS = """
