@@ -197,8 +197,8 @@ class Core final : public FileSystem {
 
   // zarr_chunks.cpp
   std::string short_text(InodeNumber directory, std::string_view name);
-  /// How a file of numbers is to be read: as a rule says, or as the metadata of the Zarr array that it is a chunk of. No
-  /// node's lock is held.
+  /// How a file of numbers is to be read: as a rule says, or as the metadata of the Zarr array that it is a chunk of.
+  /// No node's lock is held.
   std::optional<RawHint> raw_hint(const FilePolicy& policy, InodeNumber directory, std::string_view name,
                                   uint64_t size);
 

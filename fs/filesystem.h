@@ -24,7 +24,7 @@ struct FileSystemOptions {
   bool show_views = false;  ///< list .varve in the root
   WorkerOptions recogniser;
   std::shared_ptr<codec::cuda::SharedDevice> device;  ///< encodes what it can of what is sealed, if there is one
-  ControlFolder* control = nullptr;  ///< shown under .varve/, if there is one
+  ControlFolder* control = nullptr;                   ///< shown under .varve/, if there is one
 };
 
 /// `create` starts threads; shut_down() ends them. The KernelCache may be attached later, before the first request.
