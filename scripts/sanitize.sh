@@ -6,9 +6,9 @@ set -euo pipefail
 cd "$(dirname "$(realpath "$0")")/.."
 
 case "${1:-}" in
-  asan) programs=(codec_test cuda_test container_test index_store_test index_crash_test fs_structures_test fs_core_test npy_test
-                  serialise_test hdf5_test recogniser_pool_test policy_test device_seam_test fault_parsing_test
-                  simt_test recogniser_fuzz codec_fuzz) ;;
+  asan) programs=(codec_test cuda_test container_test index_store_test index_crash_test fs_structures_test fs_core_test
+                  npy_test formats_test grids_test serialise_test hdf5_test recogniser_pool_test policy_test
+                  device_seam_test fault_parsing_test simt_test recogniser_fuzz codec_fuzz) ;;
   tsan) programs=(index_threads_test fs_structures_test fs_core_test recogniser_pool_test) ;;
   *) sed -n '2,4s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac

@@ -91,6 +91,36 @@ def scenario_staging(m):
         equal((m.root / model).read_bytes(), content, f"{model}: written again, it is whole")
 
 
+def scenario_unsealed(m):
+    """What the daemon found damaged in staging stays damaged for the next one, after unmounts and kills; unmounting tells of it, and nobody's output stays open."""
+    faults = Faults(m)
+    models = {"bit_flip": {}, "shorn_write": {"kept": 0.375}, "dropped_write": {}, "zero_block": {}}
+    for number, (model, more) in enumerate(models.items()):
+        content = noise(model, SIZE)
+        faults.arm(device(model, kind="staging", nth=2, **more))
+        attempt(lambda: (m.root / model).write_bytes(content))
+        run(mounted.BINARY, "sync", m.root, status=None)
+        hit = len(faults.journal())
+        faults.disarm()
+        check(hit > 0 and attempt((m.root / model).read_bytes) == "EIO", f"{model}: the daemon finds it out")
+        if number % 2 == 0:
+            done = run(mounted.BINARY, "umount", m.root)
+            check("could not be sealed" in done.stderr, f"unmounting tells: {done.stderr.strip()}")
+            equal(m.process.wait(timeout=30), 0, "the daemon's exit status")
+            mounted._live.remove(m)
+            run(mounted.BINARY, "mount", m.store, m.root, timeout=60)  # its output ends though it recovers staged data
+            judged(m.root / model, content)
+            run(mounted.BINARY, "umount", m.root)
+        else:
+            m.kill()
+        m.start()
+        right, bad = judged(m.root / model, content)
+        check(bad > 0, f"{model}: after the next start {bad} pieces give EIO, {right} are right, none is wrong")
+        (m.root / model).write_bytes(content)
+        run(mounted.BINARY, "sync", m.root)
+        equal((m.root / model).read_bytes(), content, "written again, it is whole")
+
+
 def scenario_reads(m):
     """Bad reads of packs are never believed; what was read badly reads well the next time."""
     faults = Faults(m)
