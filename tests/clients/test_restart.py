@@ -4,7 +4,9 @@
 import errno
 import os
 import pathlib
+import shutil
 import signal
+import socket
 import subprocess
 import time
 
@@ -320,6 +322,44 @@ def scenario_moved_store(m):
     m.start()
     check((m.root / "x.npy").read_bytes() == before, "the same bytes")
     equal(arrays.problems(m.plain / "x.npy", m.root / "x.npy", "rel:1e-3"), [], "the bound is kept")
+
+
+def scenario_service(m):
+    """What scripts/varve@.service runs mounts, tells when it serves, comes back after a crash, and stores all when it is stopped."""
+    m.stop()
+    text = (pathlib.Path(__file__).resolve().parents[2] / "scripts" / "varve@.service").read_text()
+    text = text.replace("/usr/local/bin/varve", str(mounted.BINARY))
+    unit = dict(line.split("=", 1) for line in text.splitlines() if "=" in line and not line.startswith("#"))
+    words = {"$OPTIONS": ["-o", "show_views"], "${STORE}": [str(m.store)], "${DIR}": [str(m.root)]}
+
+    def command(key):
+        return [part for word in unit[key].split() for part in words.get(word, [word])]
+
+    if shutil.which("systemd-analyze"):
+        path = m.plain / "varve@.service"
+        path.write_text(text)
+        said = run("systemd-analyze", "verify", path, status=None)
+        check(said.returncode == 0 and "varve@" not in said.stderr, f"systemd takes it: {said.stderr.strip()}")
+    else:
+        print("  SKIPPED in part: there is no systemd-analyze here")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(m.plain / "notify"))
+        manager.settimeout(60)
+        for content in ("first", "second"):
+            service = subprocess.Popen(command("ExecStart"), env={**os.environ, "NOTIFY_SOCKET": str(m.plain / "notify")})
+            equal(manager.recv(100), b"READY=1", "the service manager hears when it serves")
+            check((m.root / ".varve" / "pid").read_text() == f"{service.pid}\n", "it is mounted then")
+            if content == "second":
+                equal((m.root / "file").read_text(), "first", "after a crash it comes back")
+            (m.root / "file").write_text(content)
+            run(mounted.BINARY, "sync", m.root)
+            if content == "first":
+                service.kill()  # Restart=on-failure: the same command again
+                service.wait()
+        run(*command("ExecStop"))
+        equal(service.wait(timeout=60), 0, "it ends well when it is stopped")
+    m.start()
+    equal((m.root / "file").read_text(), "second", "and has stored everything")
 
 
 def scenario_foreign_store(m):
