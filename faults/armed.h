@@ -62,6 +62,9 @@ class Armed {
   const Rule& rule(size_t number) const { return schedule_.rules[number]; }
   RuleState& rule_state(size_t number) { return *rule_states_[number]; }
   void count_injection() { ++injections_; }
+  void count_misplaced() { ++misplaced_; }
+  /// Of a replay: injections that met other bytes than the journal's did.
+  uint64_t misplaced() const { return misplaced_; }
 
   /// Waits; disarming ends it early.
   void sleep(uint64_t microseconds);
@@ -95,6 +98,7 @@ class Armed {
   std::array<std::vector<uint32_t>, 2> globs_;
   std::array<std::vector<uint32_t>, 2> wearing_;  ///< rules of read_disturb and retention
   std::atomic<uint64_t> injections_{0};
+  std::atomic<uint64_t> misplaced_{0};
   std::array<UnsyncedLog, 2> unsynced_;
   std::array<std::atomic<int>, 2> dead_{};       ///< errno; 0: alive
   std::array<std::atomic<size_t>, 2> killer_{};  ///< the rule that did it

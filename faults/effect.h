@@ -25,6 +25,9 @@ struct Edit {
   uint8_t fill = 0;
   std::vector<std::byte> bytes;
   std::vector<std::byte> was;  ///< what should stand there: kMostNoted bytes at most, for the journal
+  std::optional<std::vector<std::byte>> expected;  ///< of a replay: `was` in the journal
+  /// It was made for other bytes: the program, or what it started with, is not the same.
+  bool is_misplaced() const { return expected && *expected != was; }
 };
 inline constexpr size_t kMostNoted = 4096;
 

@@ -65,6 +65,7 @@ Edit edit_of(const Json& in) {
   edit.from = field<Edit::From>(in, "from", kFromNames);
   edit.fill = field(in, "fill", uint8_t{0});
   edit.bytes = unhex(field(in, "new", std::string()));
+  edit.expected = unhex(field(in, "old", std::string()));
   if ((edit.from == Edit::From::bytes && edit.bytes.size() != edit.length) || edit.length > kLongestEdit) {
     throw std::invalid_argument("an edit's 'length' is not that of its bytes, or above 1 GiB");
   }

@@ -97,6 +97,7 @@ std::string Injector::status() const {
     out["injections"] = armed->injections();
     if (armed->replays()) {
       out["replay_left"] = armed->replay_left();
+      out["replay_different"] = armed->misplaced();
     } else {
       out["faults"] = nlohmann::ordered_json::parse(armed->status_rules());
     }
@@ -198,6 +199,9 @@ void Injector::before(Turn& turn) {
   entry.where = turn.verdict.where;
   entry.effect = turn.effect();
   journal_.add(entry);
+  if (std::ranges::any_of(turn.effect().edits, &Edit::is_misplaced)) {
+    turn.armed->count_misplaced();
+  }
   if (turn.effect().delay > 0) {
     turn.lock.unlock();
     turn.armed->sleep(turn.effect().delay);

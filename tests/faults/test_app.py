@@ -177,6 +177,7 @@ def scenario_writes(m):
             if work(m.root) != said or (m.root / "victim.bin").read_bytes() != found:
                 raise Failure(f"{name}: the replay led to other bytes")
             equal(faults.status()["replay_left"], 0, f"{name}; replayed to the same bytes")
+            equal(faults.status()["replay_different"], 0, "and to bytes that were the same before")
             faults.disarm()
 
 
@@ -555,6 +556,22 @@ def scenario_replays(m):
         differing = [number for number, (a, b) in enumerate(zip(said, again)) if a != b]
         check(not differing, f"{name}: replayed, calls {differing} give something else")
         check(found_again == found, f"{name}: and the same bytes are stored")
+
+
+def scenario_another_start(m):
+    """A replay over other bytes than the journal's says so."""
+    faults = Faults(m)
+    path = m.root / "victim.bin"
+    faults.arm({"model": "bit_flip", "path": "victim.bin"})
+    path.write_bytes(b"abc" * 100)
+    text = faults.journal_text()
+    faults.disarm()
+    for content, different in ((b"abc" * 100, 0), (b"xyz" * 100, 1), (b"x", 1)):
+        path.unlink()
+        faults.tell("replay", text)
+        path.write_bytes(content)
+        equal((faults.status()["injections"], faults.status()["replay_different"]), (1, different), f"{content[:3]}...")
+        faults.disarm()
 
 
 def scenario_meaning(m):
