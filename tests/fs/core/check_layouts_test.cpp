@@ -64,6 +64,10 @@ class CheckLayouts : public CoreTest, protected index::testing::CheckedStore {
     write(handle, 400'000, Content(64, std::byte{1}));
     close(handle);
     stop();
+    {
+      const auto index = index::Index::open(directory_ + "/store", {});
+      ASSERT_TRUE(index.ok() && (*index)->collect().ok());  // what the first seal wrote goes now, not in the background
+    }
     auto opened = tree(true);
     const auto value = opened->get(Family::inode, index::number_key(array_));
     ASSERT_TRUE(value.ok() && value->has_value());
