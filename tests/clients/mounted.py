@@ -159,10 +159,19 @@ class Mount:
 
     def kill(self):
         """kill -9 of the daemon; the dead mount stays."""
-        self.process.kill()
-        self.process.wait()
+        self._kill_daemon()
         _live.remove(self)
         self.process = None
+
+    def _kill_daemon(self):
+        """Killed while the kernel drops pages that a program waits for, it cannot end: see docs/RELIABILITY.md."""
+        self.process.kill()
+        try:
+            self.process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            print("  note: the killed daemon cannot end; its connection is aborted", flush=True)
+            subprocess.run(["umount", "-f", self.root], check=False)  # aborts it, whether it can unmount or not
+            self.process.wait(timeout=60)
 
     def serves(self):
         """This daemon answers, and not a dead mount that is still there."""
@@ -178,8 +187,7 @@ class Mount:
         if self in _live:
             _live.remove(self)
         if self.process is not None:
-            self.process.kill()
-            self.process.wait()
+            self._kill_daemon()
         subprocess.run(["fusermount3", "-u", "-z", self.root], stderr=subprocess.DEVNULL, check=False)
 
     def log(self, lines=40):
