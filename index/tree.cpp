@@ -170,6 +170,7 @@ Result<std::unique_ptr<Tree>> Tree::open(const TreeOptions& options) {
     tree->environment_ = rocksdb::NewCompositeEnv(options.file_system);
   }
   if (!options.create) {
+    VARVE_TRY(tree->check_properties());
     tree->same_run_ = tree->mark_.written_in_this_run();
     VARVE_TRY(tree->check_loss());
   }
@@ -264,7 +265,7 @@ Status Tree::keep_lost(uint64_t sequence, const std::vector<uint64_t>& tables) {
   return options_.device->sync_directory(kept);
 }
 
-/// Before RocksDB opens them. Those that are promised: others may be of a flush that a power cut ended.
+/// Before RocksDB opens the database. Those that are promised: others may be of a flush that a power cut ended.
 Status Tree::check_properties() {
   for (const uint64_t number : tables_->promised()) {
     const Status whole = check_table(*options_.device, fmt::format("{}/{:06}.sst", options_.path, number));
@@ -276,9 +277,6 @@ Status Tree::check_properties() {
 }
 
 Status Tree::open_database(bool read_only, bool create) {
-  if (!create) {
-    VARVE_TRY(check_properties());
-  }
   rocksdb::DBOptions options = database_options(environment_.get(), create);
   if (!read_only) {
     options.listeners.push_back(tables_);
@@ -428,11 +426,12 @@ Result<bool> Tree::recover() {
   }
   lock.unlock();
   close_database();
-  Status status = check_tables();
+  const Status whole = check_properties();
+  Status status = whole.ok() ? check_tables() : whole;
   if (status.ok()) {
     status = open_database(false, false);
   }
-  if (!status.ok() && !database_) {
+  if (!status.ok() && !database_ && whole.ok()) {
     (void)open_database(true, false);  // so that reads go on; get() and scan() say so if even this failed
   }
   lock.lock();
