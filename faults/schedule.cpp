@@ -315,7 +315,7 @@ std::optional<std::pair<uint64_t, uint64_t>> Rule::bits_of(codec::DType element)
     if (!codec::is_float(element)) {
       return std::nullopt;
     }
-    const uint64_t mantissa = all == 64 ? 52 : all == 32 ? 23 : codec::name_of(element) == "bf16" ? 7 : 10;
+    const uint64_t mantissa = codec::mantissa_bits(element);
     first = parameters.bits == BitClass::sign ? all - 1 : parameters.bits == BitClass::exponent ? mantissa : 0;
     last = parameters.bits == BitClass::sign ? all : parameters.bits == BitClass::exponent ? all - 1 : mantissa;
   }

@@ -182,9 +182,8 @@ Result<OpenFile> Core::open_view(const Caller&, InodeNumber inode, int flags) {
   handle->virtual_inode = inode;
   handle->writable = (flags & O_ACCMODE) != O_RDONLY;
   const bool control = view_of(inode) == View::control && inode != kControlFolder;
-  const bool writable = control || inode == fixed_inode(Fixed::policy) || inode == fixed_inode(Fixed::scrub) ||
-                        inode == fixed_inode(Fixed::snapshots);
-  if (handle->writable && !writable) {
+  const FixedFile* const file = fixed_file(inode);
+  if (handle->writable && !control && (file == nullptr || (file->mode & S_IWUSR) == 0)) {
     return Error{EACCES, "this virtual file cannot be written"};
   }
   if (inode == fixed_inode(Fixed::pid)) {
@@ -241,11 +240,11 @@ Status Core::close_view(Handle& handle) {
   if (view_of(handle.virtual_inode) == View::control) {
     return options_.control->write(handle.virtual_inode - control_inode(0), handle.content);
   }
-  if (handle.virtual_inode == fixed_inode(Fixed::snapshots)) {
-    return make_snapshot(handle.content);
+  if (handle.virtual_inode == fixed_inode(Fixed::scrub)) {
+    return scrub_.command(handle.content);
   }
-  return handle.virtual_inode == fixed_inode(Fixed::scrub) ? scrub_.command(handle.content)
-                                                           : policy_.replace(handle.content);
+  return handle.virtual_inode == fixed_inode(Fixed::snapshots) ? make_snapshot(handle.content)
+                                                               : policy_.replace(handle.content);
 }
 
 /// The command "create NAME". What is written and can be sealed is sealed first; of files that cannot, or that programs

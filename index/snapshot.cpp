@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
-#include <fstream>
 #include <system_error>
 
 #include "index/store_directory.h"
@@ -55,9 +54,7 @@ uint64_t own_bytes(const std::string& path) {
   return bytes;
 }
 
-}  // namespace
-
-Status check_snapshot_name(std::string_view name) {
+Status check_name(std::string_view name) {
   constexpr std::string_view kKnown = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
   if (name.empty() || name.size() > kLongestName || name[0] == '.' || name[0] == '-' ||
       name.find_first_not_of(kKnown) != std::string_view::npos) {
@@ -69,6 +66,8 @@ Status check_snapshot_name(std::string_view name) {
   return {};
 }
 
+}  // namespace
+
 std::string snapshot_path(const std::string& store, std::string_view name) {
   return fmt::format("{}{}/{}", store, kFolder, name);
 }
@@ -76,6 +75,23 @@ std::string snapshot_path(const std::string& store, std::string_view name) {
 bool is_snapshot(const std::string& store) {
   std::error_code ignored;
   return files::exists(store + std::string(kMarker), ignored);
+}
+
+Status check_new_snapshot(const std::string& store, std::string_view name) {
+  VARVE_TRY(check_name(name));
+  std::error_code problem;
+  if (files::exists(snapshot_path(store, name), problem)) {
+    return Error{EEXIST,
+                 fmt::format("{} has a snapshot {} already: give another name, or delete that one", store, name)};
+  }
+  return {};
+}
+
+Result<std::string> find_snapshot(const std::string& store, std::string_view name) {
+  VARVE_TRY(check_name(name));
+  std::string path = snapshot_path(store, name);
+  return is_snapshot(path) ? Result<std::string>(std::move(path))
+                           : Error{ENOENT, fmt::format("{} has no snapshot {}: see varve snapshot list", store, name)};
 }
 
 Result<std::vector<SnapshotFacts>> list_snapshots(const std::string& store) {
@@ -104,11 +120,7 @@ Result<std::vector<SnapshotFacts>> list_snapshots(const std::string& store) {
 }
 
 Status delete_snapshot(const std::string& store, std::string_view name) {
-  VARVE_TRY(check_snapshot_name(name));
-  const std::string path = snapshot_path(store, name);
-  if (!is_snapshot(path)) {
-    return Error{ENOENT, fmt::format("{} has no snapshot {}: see varve snapshot list", store, name)};
-  }
+  VARVE_ASSIGN(const std::string path, find_snapshot(store, name));
   {
     auto lock = StoreLock::take(path, false);
     if (!lock.ok()) {
@@ -139,14 +151,10 @@ SnapshotMaker::~SnapshotMaker() {
 }
 
 Status SnapshotMaker::begin() {
-  VARVE_TRY(check_snapshot_name(name_));
-  std::error_code problem;
-  if (files::exists(snapshot_path(store_, name_), problem)) {
-    return Error{EEXIST,
-                 fmt::format("{} has a snapshot {} already: give another name, or delete that one", store_, name_)};
-  }
+  VARVE_TRY(check_new_snapshot(store_, name_));
   clear_leftovers(store_);
   begun_ = true;
+  std::error_code problem;
   files::create_directories(path_ + "/packs", problem);
   if (!problem && files::exists(store_ + "/policy.toml", problem)) {
     files::copy_file(store_ + "/policy.toml", path_ + "/policy.toml", problem);

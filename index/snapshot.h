@@ -18,15 +18,18 @@ struct SnapshotFacts {
   uint64_t own_bytes = 0;  ///< on the disk, that nothing else shares: what deleting it frees at once
 };
 
-/// EINVAL with a sentence: 1 to 100 letters, digits, '.', '_' and '-', not with '.' or '-' first.
-Status check_snapshot_name(std::string_view name);
+/// Whether one of that name can be made. EINVAL with a sentence: a name is 1 to 100 letters, digits, '.', '_' and '-',
+/// not with '.' or '-' first. EEXIST.
+Status check_new_snapshot(const std::string& store, std::string_view name);
+/// Its directory. EINVAL; ENOENT: there is none of that name.
+Result<std::string> find_snapshot(const std::string& store, std::string_view name);
 std::string snapshot_path(const std::string& store, std::string_view name);
 /// Whether a directory is a snapshot, and so must not be written.
 bool is_snapshot(const std::string& store);
 
 /// Oldest first. ENOENT: there is no such store.
 Result<std::vector<SnapshotFacts>> list_snapshots(const std::string& store);
-/// EBUSY: it is mounted. ENOENT: there is none of that name.
+/// EBUSY: it is mounted. Else as find_snapshot().
 Status delete_snapshot(const std::string& store, std::string_view name);
 
 /// A directory that becomes a snapshot by commit(), whole and on the disk; else nothing of it stays.

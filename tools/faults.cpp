@@ -23,6 +23,7 @@
 #include "tools/commands.h"
 #include "tools/mount_point.h"
 #include "tools/report.h"
+#include "tools/store_place.h"
 
 namespace varve::tools {
 namespace {
@@ -50,22 +51,8 @@ Status tell(const std::string& directory, const std::string& command, std::strin
   const char* key = std::getenv(faults::Control::kKeyVariable);
   text = faults::Control::with_key(key != nullptr && command != "mark" ? key : "", text);
   VARVE_ASSIGN(const std::string folder, control_folder(directory));
-  const std::string path = folder + command;
-  const int descriptor = ::open(path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC);
-  if (descriptor < 0) {
-    return Error{errno, fmt::format("cannot open {}: {}; only root and the owner of the mount's root may", path,
-                                    std::generic_category().message(errno))};
-  }
-  int code = 0;
-  for (size_t done = 0; done < text.size() && code == 0;) {
-    const ssize_t put = ::write(descriptor, text.data() + done, text.size() - done);
-    code = put < 0 && errno != EINTR ? errno : 0;
-    done += put > 0 ? static_cast<size_t>(put) : 0;
-  }
-  if (::close(descriptor) != 0 && code == 0) {
-    code = errno;
-  }
-  return code == 0 ? Status() : Status(refused(folder, command, code));
+  return write_control_file(folder + command, text, "only root and the owner of the mount's root may",
+                            [&](int code) { return refused(folder, command, code); });
 }
 
 /// The process that serves `directory`, found without asking it; 0: not found.

@@ -1,7 +1,5 @@
 // varve scrub: everything stored is read and held against its checksums.
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <chrono>
@@ -17,6 +15,7 @@
 #include "tools/mount_options.h"
 #include "tools/mount_point.h"
 #include "tools/report.h"
+#include "tools/store_place.h"
 
 namespace varve::tools {
 namespace {
@@ -65,18 +64,10 @@ Result<json> parse_state(const std::string& text) {
 }
 
 Status tell(const std::string& file, const std::string& word) {
-  const int descriptor = ::open(file.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC);
-  if (descriptor < 0) {
-    return Error{errno, fmt::format("cannot open {}: {}; scrubs are for the mount's owner and root", file,
-                                    std::generic_category().message(errno))};
-  }
-  const bool wrote = ::write(descriptor, word.data(), word.size()) == static_cast<ssize_t>(word.size());
-  const int code = wrote && ::close(descriptor) == 0 ? 0 : errno;
-  return code == 0
-             ? Status()
-             : Status(Error{code, code == EBUSY ? "a scrub of this mount is running already; .varve/scrub says "
-                                                  "how far it is"
-                                                : fmt::format("{}: {}", file, std::generic_category().message(code))});
+  return write_control_file(file, word, "scrubs are for the mount's owner and root", [&](int code) {
+    return Error{code, code == EBUSY ? "a scrub of this mount is running already; .varve/scrub says how far it is"
+                                     : fmt::format("{}: {}", file, std::generic_category().message(code))};
+  });
 }
 
 Result<json> scrub_mount(const MountedPath& place, uint64_t rate) {

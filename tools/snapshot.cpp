@@ -23,14 +23,15 @@ struct Arguments {
 };
 
 Status create(const Arguments& arguments) {
-  VARVE_TRY(index::check_snapshot_name(arguments.name));
   VARVE_ASSIGN(const StorePlace place, find_store(arguments.where));
-  if (index::is_snapshot(index::snapshot_path(place.store, arguments.name))) {
-    return Error{EEXIST, fmt::format("{} has a snapshot {} already: give another name, or delete that one", place.store,
-                                     arguments.name)};
-  }
+  VARVE_TRY(index::check_new_snapshot(place.store, arguments.name));  // a mount would tell its errno alone
   if (place.mountpoint) {
-    VARVE_TRY(write_control_file(*place.mountpoint + "/.varve/snapshots", "create " + arguments.name + "\n"));
+    const std::string file = *place.mountpoint + "/.varve/snapshots";
+    VARVE_TRY(write_control_file(
+        file, "create " + arguments.name + "\n", "it is for the mount's owner and root", [&](int code) {
+          return Error{code,
+                       fmt::format("{}: {}; the mount's log says more", file, std::generic_category().message(code))};
+        }));
   } else {
     VARVE_ASSIGN(const auto index, index::Index::open(place.store, {}));
     VARVE_TRY(index->snapshot(arguments.name));
@@ -57,12 +58,8 @@ Status remove(const Arguments& arguments) {
 
 /// Becomes `varve mount`.
 Status mount(const Arguments& arguments) {
-  VARVE_TRY(index::check_snapshot_name(arguments.name));
   VARVE_ASSIGN(const StorePlace place, find_store(arguments.where));
-  const std::string path = index::snapshot_path(place.store, arguments.name);
-  if (!index::is_snapshot(path)) {
-    return Error{ENOENT, fmt::format("{} has no snapshot {}: see varve snapshot list", place.store, arguments.name)};
-  }
+  VARVE_ASSIGN(const std::string path, index::find_snapshot(place.store, arguments.name));
   ::execl("/proc/self/exe", "varve", "mount", "-o", "ro", path.c_str(), arguments.directory.c_str(), nullptr);
   return Error{errno, fmt::format("cannot start varve mount: {}", std::generic_category().message(errno))};
 }

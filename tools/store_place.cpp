@@ -43,18 +43,22 @@ Result<StorePlace> find_store(const std::string& path) {
                                                      index::FileLock::holder(absolute + "/LOCK"), absolute)};
 }
 
-Status write_control_file(const std::string& path, const std::string& text) {
+Status write_control_file(const std::string& path, std::string_view text, std::string_view who,
+                          const std::function<Error(int code)>& refused) {
   const int descriptor = ::open(path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC);
   if (descriptor < 0) {
-    return Error{errno, fmt::format("cannot open {}: {}; it is for the mount's owner and root", path,
-                                    std::generic_category().message(errno))};
+    return Error{errno, fmt::format("cannot open {}: {}; {}", path, std::generic_category().message(errno), who)};
   }
-  const bool wrote = ::write(descriptor, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  const int wrong = wrote ? 0 : errno;
-  const int code = ::close(descriptor) == 0 ? wrong : errno;
-  return code == 0 ? Status()
-                   : Status(Error{code, fmt::format("{}: {}; the mount's log says more", path,
-                                                    std::generic_category().message(code))});
+  int code = 0;
+  while (!text.empty() && code == 0) {
+    const ssize_t put = ::write(descriptor, text.data(), text.size());
+    code = put < 0 && errno != EINTR ? errno : 0;
+    text.remove_prefix(put > 0 ? static_cast<size_t>(put) : 0);
+  }
+  if (::close(descriptor) != 0 && code == 0) {
+    code = errno;
+  }
+  return code == 0 ? Status() : Status(refused(code));
 }
 
 }  // namespace varve::tools

@@ -1,8 +1,10 @@
 // Commands on a store, whether it is mounted or not.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "codec/result.h"
 
@@ -18,7 +20,9 @@ struct StorePlace {
 /// mount seen from here has the store open.
 Result<StorePlace> find_store(const std::string& path);
 
-/// Writes a control file of a mount: in effect when this returns. The error is the daemon's, by its errno alone.
-Status write_control_file(const std::string& path, const std::string& text);
+/// Writes a control file of a mount: in effect when this returns. `who`: may open it, a sentence. `refused`: the error
+/// for the errno that the mount gave.
+Status write_control_file(const std::string& path, std::string_view text, std::string_view who,
+                          const std::function<Error(int code)>& refused);
 
 }  // namespace varve::tools

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <fstream>
-#include <random>
 
 #include "fs/serial.h"
 #include "index/keys.h"
@@ -15,15 +14,6 @@ namespace {
 using index::Family;
 
 constexpr uint64_t kSize = 300'000;
-
-Content noise(uint64_t seed, uint64_t size) {
-  std::mt19937_64 random(seed);
-  Content bytes(size);
-  for (std::byte& byte : bytes) {
-    byte = static_cast<std::byte>(random());
-  }
-  return bytes;
-}
 
 class StagingRecovery : public CoreTest, protected index::testing::CheckedStore {
  protected:
@@ -78,7 +68,7 @@ class StagingRecovery : public CoreTest, protected index::testing::CheckedStore 
 };
 
 TEST_F(StagingRecovery, AChangedByteIsEioThereAndNowhereElse) {
-  const Content content = noise(1, kSize);
+  const Content content = index::testing::bytes_of(1, kSize);
   for (const uint64_t at : {uint64_t{0}, uint64_t{5000}, kSize - 1}) {
     const InodeNumber file = make_file(fmt::format("file{}", at));
     const uint64_t handle = open(file, O_RDWR);
@@ -102,7 +92,7 @@ TEST_F(StagingRecovery, AChangedByteIsEioThereAndNowhereElse) {
 }
 
 TEST_F(StagingRecovery, WhatWasOverwrittenAfterASyncIsAsItWasThen) {
-  const Content content = noise(2, kSize);
+  const Content content = index::testing::bytes_of(2, kSize);
   for (const bool power : {false, true}) {
     const InodeNumber file = make_file(power ? "power" : "kill");
     const uint64_t handle = open(file, O_RDWR);
@@ -124,7 +114,7 @@ TEST_F(StagingRecovery, WhatWasOverwrittenAfterASyncIsAsItWasThen) {
 
 /// 16 MiB are noted without a sync: a kill finds them, a power cut does not take them for true.
 TEST_F(StagingRecovery, WhatWasNotSyncedIsFoundAfterAKillAlone) {
-  const Content content = noise(3, uint64_t{16} << 20);
+  const Content content = index::testing::bytes_of(3, uint64_t{16} << 20);
   for (const bool power : {false, true}) {
     const InodeNumber file = make_file(power ? "power" : "kill");
     const uint64_t handle = open(file, O_RDWR);
