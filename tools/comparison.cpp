@@ -335,15 +335,30 @@ Result<std::unique_ptr<PlainFile>> PlainFile::adopt(int descriptor, const std::s
     return Error{EINVAL, fmt::format("{} is not a regular file: name one", path)};
   }
   ::posix_fadvise(descriptor, 0, 0, access == Access::sequential ? POSIX_FADV_SEQUENTIAL : POSIX_FADV_RANDOM);
-  return std::unique_ptr<PlainFile>(new PlainFile(descriptor, static_cast<uint64_t>(status.st_size), path));
+  return std::unique_ptr<PlainFile>(new PlainFile(descriptor, static_cast<uint64_t>(status.st_size), path, access));
 }
 
 PlainFile::~PlainFile() { ::close(descriptor_); }
 
+ssize_t PlainFile::read_exactly(uint64_t offset, std::span<std::byte> out) const {
+  const int direct = ::open(fmt::format("/proc/self/fd/{}", descriptor_).c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC);
+  const ssize_t count = direct < 0 ? -1 : ::pread(direct, out.data(), out.size(), static_cast<off_t>(offset));
+  if (direct >= 0) {
+    ::close(direct);
+  }
+  if (count < 0) {
+    errno = EIO;  // not why this second try failed
+  }
+  return count;
+}
+
 Result<size_t> PlainFile::read(uint64_t offset, std::span<std::byte> out) {
   size_t done = 0;
   while (done < out.size()) {
-    const ssize_t count = ::pread(descriptor_, out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
+    ssize_t count = ::pread(descriptor_, out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
+    if (count < 0 && errno == EIO && access_ == Access::scattered) {
+      count = read_exactly(offset + done, out.subspan(done));
+    }
     if (count < 0 && errno != EINTR) {
       return Error{errno, fmt::format("cannot read {} at byte {}: {}", path_, offset + done,
                                       std::generic_category().message(errno))};

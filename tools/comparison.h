@@ -31,10 +31,14 @@ class PlainFile : public fs::FileView {
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) override;
 
  private:
-  PlainFile(int descriptor, uint64_t size, std::string path)
-      : descriptor_(descriptor), size_(size), path_(std::move(path)) {}
+  PlainFile(int descriptor, uint64_t size, std::string path, Access access)
+      : descriptor_(descriptor), size_(size), access_(access), path_(std::move(path)) {}
+  /// pread past the page cache, for bytes that are sound in a page that is not: a page of a mounted file may span
+  /// several bricks, one of them damaged. -1 and EIO where that does not work either.
+  ssize_t read_exactly(uint64_t offset, std::span<std::byte> out) const;
   int descriptor_;
   uint64_t size_;
+  Access access_;
   std::string path_;
 };
 
