@@ -137,6 +137,25 @@ std::optional<MountEntry> mount_at(const std::string& path) {
   return found;
 }
 
+bool is_topmost(const MountEntry& entry) {
+  const auto now = mount_at(entry.mountpoint);
+  return now.has_value() && now->major == entry.major && now->minor == entry.minor;
+}
+
+Status abort_connection(const MountEntry& entry) {
+  std::ofstream file(fmt::format("/sys/fs/fuse/connections/{}/abort", entry.minor));
+  if (file << "1\n" << std::flush) {
+    return {};
+  }
+  if (geteuid() == 0 && is_topmost(entry) &&
+      (umount2(entry.mountpoint.c_str(), UMOUNT_NOFOLLOW | MNT_FORCE) == 0 || errno == EBUSY)) {
+    return {};
+  }
+  return Error{EPERM, fmt::format("cannot end the connection of {}: mount -t fusectl none /sys/fs/fuse/connections, as "
+                                  "root, lets whoever mounted it do so; umount -f {}, as root, does it",
+                                  entry.mountpoint, entry.mountpoint)};
+}
+
 Status unmount(const std::string& path, bool lazily) {
   if (geteuid() != 0) {
     return unmount_as_user(path, lazily);

@@ -23,6 +23,14 @@ std::vector<MountEntry> parse_mount_table(std::string_view text);
 std::vector<MountEntry> mount_table();
 /// The topmost mount at exactly `path` (absolute, without symbolic links).
 std::optional<MountEntry> mount_at(const std::string& path);
+/// Is it this mount that is topmost at its directory?
+bool is_topmost(const MountEntry& entry);
+
+/// Ends the connection of a FUSE mount: whoever waits for its daemon, or asks it anything later, gets ENOTCONN. Asks
+/// the mount nothing and does not wait. Through /sys/fs/fuse/connections, where whoever mounted may do so, else by
+/// umount(2), for root, which takes the mount off as well where nobody uses it. EPERM with a sentence: neither can be
+/// had.
+Status abort_connection(const MountEntry& entry);
 
 /// Unmounts `path`: by umount(2) for root, by fusermount3 otherwise. `lazily`: detach now even if busy. Errors: EBUSY,
 /// EINVAL (nothing is mounted there), EPERM, ENOENT (no fusermount3), each with a sentence.

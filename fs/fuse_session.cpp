@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -386,10 +385,7 @@ class Session : public FuseSession {
   KernelCache& kernel_cache() override { return *invalidator_; }
 
  private:
-  bool still_mounted() const {
-    const auto now = mount_at(mountpoint_);
-    return now.has_value() && entry_.has_value() && now->major == entry_->major && now->minor == entry_->minor;
-  }
+  bool still_mounted() const { return entry_.has_value() && is_topmost(*entry_); }
 
   /// The kernel takes no more read-ahead than the mount's own setting, which only root can raise.
   void raise_read_ahead() const {
@@ -446,11 +442,9 @@ class Session : public FuseSession {
   /// Ends the connection under programs that still use it.
   void cut_off() const {
     if (entry_.has_value()) {
-      std::ofstream(fmt::format("/sys/fs/fuse/connections/{}/abort", entry_->minor)) << "1\n";
+      (void)abort_connection(*entry_);
     }
-    if (geteuid() == 0) {
-      umount2(mountpoint_.c_str(), UMOUNT_NOFOLLOW | MNT_FORCE | MNT_DETACH);
-    } else {
+    if (still_mounted()) {
       (void)unmount(mountpoint_, true);
     }
   }

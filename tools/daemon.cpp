@@ -2,20 +2,26 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <fstream>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <thread>
 
@@ -92,6 +98,24 @@ int wait_for(pid_t child) {
   return status;
 }
 
+/// How the child ended; `release` is called, once, if it was killed and is held.
+int wait_for_end(pid_t child, const std::function<void(int)>& release) {
+  constexpr int kGlance = 200;  // milliseconds
+  const int handle = static_cast<int>(syscall(SYS_pidfd_open, child, 0));
+  bool released = handle < 0;
+  pollfd ended{.fd = handle, .events = POLLIN, .revents = 0};
+  while (!released && poll(&ended, 1, kGlance) <= 0) {
+    if (is_held(child)) {
+      release(child);
+      released = true;
+    }
+  }
+  if (handle >= 0) {
+    ::close(handle);
+  }
+  return wait_for(child);
+}
+
 /// Runs the service in a child and waits until it is ready.
 Result<pid_t> start_child(const Service& service, const ChildSteps& steps) {
   std::array<int, 2> ends{};
@@ -166,7 +190,8 @@ Status run_in_background(const Service& service) {
   return child.ok() ? Status() : Status(child.error());
 }
 
-Status supervise(const Service& service, const Ready& ready, bool in_background) {
+Status supervise(const Service& service, const Ready& ready, const std::function<void(int)>& release,
+                 bool in_background) {
   using Clock = std::chrono::steady_clock;
   constexpr size_t kMostDeaths = 5;
   constexpr std::chrono::minutes kWithin{1};
@@ -181,7 +206,7 @@ Status supervise(const Service& service, const Ready& ready, bool in_background)
       if (first) {
         ready();
       }
-      const int status = wait_for(*child);
+      const int status = wait_for_end(*child, release);
       supervised = 0;
       if (!WIFSIGNALED(status)) {
         return WEXITSTATUS(status) == 0 ? Status() : Status(Error{EIO, "the daemon ended with an error: see its log"});
@@ -202,6 +227,29 @@ Status supervise(const Service& service, const Ready& ready, bool in_background)
     fs::log_line(fs::LogLevel::error, child.error().text + "; it is started again");
     std::this_thread::sleep_for(kPause);
   }
+}
+
+bool is_held(int process) {
+  std::ifstream file(fmt::format("/proc/{}/status", process));
+  constexpr uint64_t kKilled = uint64_t{1} << (SIGKILL - 1);
+  char state = ' ';
+  uint64_t threads = 0;
+  uint64_t pending = 0;
+  for (std::string line; std::getline(file, line);) {
+    const std::string_view text(line);
+    const std::string_view value = text.substr(std::min(text.find('\t') + 1, text.size()));
+    uint64_t number = 0;
+    if (text.starts_with("State:") && !value.empty()) {
+      state = value.front();
+    } else if (text.starts_with("Threads:")) {
+      std::from_chars(value.data(), value.data() + value.size(), threads);
+    } else if (text.starts_with("SigPnd:") || text.starts_with("ShdPnd:")) {
+      std::from_chars(value.data(), value.data() + value.size(), number, 16);
+      pending |= number;
+    }
+  }
+  // The first thread can be gone while others are not; gone with no others, the process waits for its parent alone.
+  return state == 'Z' ? threads > 1 : (pending & kKilled) != 0;
 }
 
 void notify_service_manager() {

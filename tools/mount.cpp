@@ -23,6 +23,7 @@
 #include "index/snapshot.h"
 #include "tools/commands.h"
 #include "tools/daemon.h"
+#include "tools/held_mount.h"
 #include "tools/mount_options.h"
 #include "tools/mount_point.h"
 #include "tools/report.h"
@@ -204,7 +205,7 @@ Status serve_as_asked(const MountSettings& settings, const Ready& ready) {
           started();
         });
       },
-      ready, !settings.foreground);
+      ready, [&](int daemon) { release_held_mount(settings.directory, daemon); }, !settings.foreground);
 }
 
 Status serve_in_foreground(const MountSettings& settings) {
@@ -241,6 +242,9 @@ Status read_schedule(const std::string& file, MountSettings& settings) {
 
 Status mount(MountSettings settings) {
   VARVE_TRY(set_log(settings));
+  if (const auto path = mountpoint_of(settings.directory); path.ok()) {
+    release_held_mount(*path);  // before anything asks a mount that hangs
+  }
   VARVE_TRY(check_places(settings));
   settings.read_only = settings.read_only || index::is_snapshot(settings.store);
   if (settings.fake) {

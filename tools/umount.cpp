@@ -18,6 +18,7 @@
 #include "fs/fuse_mount_table.h"
 #include "index/store_directory.h"
 #include "tools/commands.h"
+#include "tools/held_mount.h"
 #include "tools/mount_point.h"
 #include "tools/report.h"
 
@@ -128,23 +129,6 @@ pid_t daemon_of(const std::string& mountpoint) {
   return pid;
 }
 
-/// The mount's own name where that can be had without asking its daemon.
-Result<std::string> mountpoint_of(const std::string& directory) {
-  std::filesystem::path plain(directory);
-  if (!plain.has_filename() && plain.has_relative_path()) {
-    plain = plain.parent_path();  // a trailing slash
-  }
-  const std::string name = plain.filename().string();
-  if (!name.empty() && name != "." && name != "..") {
-    VARVE_ASSIGN(const std::string above, absolute_path(plain.has_parent_path() ? plain.parent_path().string() : "."));
-    std::string path = (above == "/" ? "" : above) + "/" + name;
-    if (fs::mount_at(path).has_value()) {
-      return path;
-    }
-  }
-  return absolute_path(directory);
-}
-
 /// Whom to wait for when the mount is off; 0: nobody, or nobody that can be named.
 pid_t find_daemon(const fs::MountEntry& entry) {
   const pid_t answered = daemon_of(entry.mountpoint);
@@ -198,6 +182,7 @@ Status unmount(const std::string& directory, std::chrono::seconds patience) {
   if (!entry.has_value() || entry->type != "fuse.varve") {
     return Error{EINVAL, fmt::format("{} is not the directory of a Varve mount: see findmnt -t fuse.varve", directory)};
   }
+  release_held_mount(path);
   const pid_t pid = find_daemon(*entry);
   const Process daemon(pid);
   if (Status status = fs::unmount(path, false); !status.ok()) {

@@ -96,6 +96,79 @@ def synced_file(path, content):
         os.fsync(file.fileno())
 
 
+def killed_while_dropping(m):
+    """Kills the daemon of a mount in the background while the kernel, at its request, drops a page that a program waits
+    for: it cannot end then. Gives back both."""
+    schedule = m.plain / "late.toml"
+    schedule.write_text('page_cache = "kernel"\n[[fault]]\nmodel = "delay"\nseam = "app"\noperation = "read"\n'
+                        'path = "held.npy"\nmilliseconds = 600000\nmost_milliseconds = 600000\n')
+    path = m.root / "held.npy"
+    np.save(path, smooth())
+    run(mounted.BINARY, "sync", m.root)
+    synced_file(m.root / "synced", b"synced" * 100_000)
+    run(mounted.BINARY, "faults", "arm", m.root, schedule)
+    program = subprocess.Popen(["head", "-c", "4096", path], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    time.sleep(0.5)
+    with open(path, "r+b") as file:
+        file.seek(-100, os.SEEK_END)
+        file.write(bytes(100))
+    pid = daemon_of(m.root)
+    threads = list(pathlib.Path(f"/proc/{pid}/task").iterdir())
+    check(within(10, lambda: any((thread / "stat").read_text().split()[2] == "D" for thread in threads)),
+          "a thread of the daemon waits for the page")
+    os.kill(pid, signal.SIGKILL)
+    return pid, program
+
+
+def is_over(pid):
+    """It has ended, whether its parent has taken notice or not."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z" and len(os.listdir(f"/proc/{pid}/task")) == 1
+    except OSError:
+        return True
+
+
+def scenario_held_supervised(m):
+    """A daemon that cannot end when it is killed: its supervisor ends the connection, and it serves again in a second."""
+    m.stop()
+    run(mounted.BINARY, "mount", "--supervise", m.store, m.root)
+    m.bound("rel:1e-3")
+    pid, program = killed_while_dropping(m)
+    killed = time.monotonic()
+    check(within(5, lambda: daemon_of(m.root) != pid), "another daemon serves")
+    taken = time.monotonic() - killed
+    check(taken < 1.5, f"it served again after {taken:.2f} s")  # within a second, on a machine that has time
+    check("not connected" in program.communicate(timeout=10)[1].decode(), "the program that waited got ENOTCONN")
+    equal((m.root / "synced").read_bytes(), b"synced" * 100_000, "what was synced is there")
+    check(np.abs(np.load(m.root / "held.npy") - smooth())[:-25].max() < 0.1, "the file reads")
+    check(is_over(pid), "the killed daemon has ended")
+    run(mounted.BINARY, "umount", m.root)
+    m.start()
+
+
+def scenario_held_mount(m):
+    """A daemon that cannot end when it is killed: varve mount on the same directory ends the connection, umount too."""
+    m.stop()
+    for command in ("mount", "umount"):
+        run(mounted.BINARY, "mount", m.store, m.root)
+        m.bound("rel:1e-3")
+        pid, program = killed_while_dropping(m)
+        time.sleep(1)
+        check(program.poll() is None and not is_over(pid), "the program and the killed daemon hang")
+        if command == "mount":
+            run(mounted.BINARY, "mount", m.store, f"{m.root}/", timeout=30)
+        else:
+            run(mounted.BINARY, "umount", m.root, status=None, timeout=30)
+        check("not connected" in program.communicate(timeout=10)[1].decode(), "the program that waited got ENOTCONN")
+        check(is_over(pid), f"after varve {command} the daemon has ended")
+        run(mounted.BINARY, "umount", m.root, status=None)
+        check(not os.path.ismount(m.root), "and the mount can be taken off")
+        m.start()
+        equal((m.root / "synced").read_bytes(), b"synced" * 100_000, "what was synced is there")
+        m.stop()
+    m.start()
+
+
 def scenario_killed_after_fsync(m):
     """kill -9 of the daemon: what fsync returned for is there on the next mount, on the same mount point."""
     contents = {}
