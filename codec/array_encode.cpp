@@ -81,6 +81,7 @@ Result<WholeArray> encode_whole(Plan plan, bool measure) {
   const std::byte* array = plan.elements.data();
   const size_t size = element_size(settings.dtype);
   const uint64_t tiles = settings.geometry.tile_count();
+  measure = measure && !settings.lorenzo.has_value();
   WholeArray out;
   Bytes memory;
   out.errors.resize(measure ? tiles : 0);
@@ -108,7 +109,7 @@ Result<WholeArray> encode_whole(Plan plan, bool measure) {
       return out;
     }
     out.tiles.clear();
-    if (good || settings.scheme != Scheme::codes) {
+    if (good || (settings.scheme != Scheme::codes && !settings.lorenzo.has_value())) {
       settings.make_lossless(Scheme::elements);
       settings.geometry = Geometry::make(settings.geometry.shape, plan.plain_axes);
       settings.tables = TableSet();

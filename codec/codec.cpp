@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "codec/cuda/shared_device.h"
+#include "codec/lorenzo.h"
 #include "codec/settings.h"
 #include "codec/view_error.h"
 
@@ -59,17 +60,58 @@ Result<std::optional<Integers>> as_integers(const ArraySpec& spec, const ReadBox
   return made;
 }
 
-/// In a tile's first record, the coarse one: its integers are the bits of its floats, as not all of them are decimal.
+/// In a tile's first record, the coarse one: its integers are the bits of its floats, as not all of them are decimal,
+/// or near enough to multiples of the step.
 constexpr std::byte kBitsTile{0x80};
 
-/// codec::decode_brick() of an array of any kind: where decimal fractions are stored as integers, gives them as floats.
+Extents steps_of(const Geometry& geometry, uint8_t level) {
+  Extents steps(geometry.shape.size(), 1);
+  for (const uint8_t axis : geometry.predicted) {
+    steps[axis] = uint64_t{1} << std::min<unsigned>(level, geometry.coarse_shift);
+  }
+  return steps;
+}
+
+/// The points of a brick (`whole`: all of its elements) that are asked for.
+void put_points(const Extents& brick, const Extents& steps, const std::byte* whole, size_t size,
+                const BrickTarget& target, std::byte* out) {
+  const size_t rank = brick.size();
+  const uint64_t row = rank > 0 ? target.part.shape.back() : 1;
+  Extents index(rank > 0 ? rank - 1 : 0);
+  if (element_count(target.part.shape) == 0) {
+    return;
+  }
+  do {
+    uint64_t from = 0;
+    uint64_t to = 0;
+    for (size_t axis = 0; axis < rank; ++axis) {
+      const uint64_t at = axis + 1 < rank ? index[axis] : 0;
+      from = from * brick[axis] + at * steps[axis];
+      to = to * target.into.shape[axis] + at + target.part.origin[axis] - target.into.origin[axis];
+    }
+    copy_elements(whole + from * size, rank > 0 ? steps.back() : 1, row, size, out + to * size, 1);
+  } while (next_index(index, target.part.shape));
+}
+
+/// codec::decode_brick() of an array of any kind: where floats are stored as integers, gives them as floats.
 Status decode_elements(const Settings& settings, uint64_t brick, const CoarseGrid& coarse,
                        const std::array<std::optional<std::span<const std::byte>>, 3>& levels,
                        const BrickTarget& target, std::byte* out) {
-  if (!settings.decimal.has_value()) {
+  if (!settings.is_integers()) {
     return codec::decode_brick(settings, brick, coarse.data, levels, target, out);
   }
   const std::span<const std::byte> grid(coarse.data.data(), std::max<size_t>(coarse.data.size(), 1) - 1);
+  if (settings.lorenzo.has_value()) {  // what is between points is not interpolated, so no level does without others
+    const Box box = settings.geometry.brick_box(brick);
+    const size_t size = element_size(settings.dtype);
+    Bytes whole(element_count(box.shape) * size);
+    VARVE_TRY(codec::decode_brick(settings, brick, grid, levels, {0, 0, box, box}, whole.data()));
+    if (coarse.data.back() == std::byte{0}) {
+      from_differences(settings, brick, whole.data());
+    }
+    put_points(box.shape, steps_of(settings.geometry, target.last), whole.data(), size, target, out);
+    return {};
+  }
   VARVE_TRY(codec::decode_brick(settings, brick, grid, levels, target, out));
   if (coarse.data.back() == std::byte{0}) {
     const DType type = settings.element_type();
@@ -106,6 +148,10 @@ Result<EncodedArray> ArrayCodec::encode_array(const ArraySpec& spec, const ReadB
       ArrayCodec(std::make_shared<const State>(State{std::move(whole.settings)})), std::move(whole.tiles), {}};
   const Settings& settings = out.codec.state_->settings;
   for (uint64_t tile = 0; tile < out.tiles.size() && spec.measure; ++tile) {
+    if (settings.lorenzo.has_value()) {
+      out.errors.emplace_back().most.fill(settings.absolute_bound);
+      continue;
+    }
     if (has_metered_views(settings, spec.fill_values)) {
       out.errors.push_back(errors_of_elements(settings, whole.errors[tile], false));
       continue;
@@ -124,6 +170,10 @@ Result<EncodedArray> ArrayCodec::encode_array(const ArraySpec& spec, const ReadB
 Status ArrayCodec::measure_tile(uint64_t tile, const std::byte* data, const std::vector<Record>& records,
                                 Measurement& measure) const {
   const Settings& settings = state_->settings;
+  if (settings.lorenzo.has_value()) {  // views are as exact as the array
+    measure.errors.most.fill(settings.absolute_bound);
+    return {};
+  }
   if (!is_float(dtype())) {
     measure.errors = errors_of_labels(*this, tile, data, measure.missing);
     return {};
@@ -191,6 +241,11 @@ CodecInfo ArrayCodec::info() const {
   }
   const std::string differences =
       from.difference_axis.has_value() ? fmt::format(", differences along axis {}", *from.difference_axis) : "";
+  if (from.lorenzo.has_value()) {
+    info.mapping = "values";
+    info.method = fmt::format("quantized, Lorenzo along axes {}, {} tables", axes, from.tables.size());
+    return info;
+  }
   info.method = floats + fmt::format("{}, {} along axes {}{}, {} tables", how,
                                      kInterpolations.at(static_cast<size_t>(from.interpolation)), axes, differences,
                                      from.tables.size());
@@ -205,14 +260,7 @@ uint64_t ArrayCodec::tile_of(uint64_t brick) const { return state_->settings.geo
 std::vector<uint64_t> ArrayCodec::bricks_of(uint64_t tile) const { return state_->settings.geometry.bricks_of(tile); }
 std::vector<uint64_t> ArrayCodec::bricks_in(const Box& box) const { return state_->settings.geometry.bricks_in(box); }
 
-Extents ArrayCodec::level_steps(uint8_t level) const {
-  const Geometry& geometry = state_->settings.geometry;
-  Extents steps(geometry.shape.size(), 1);
-  for (const uint8_t axis : geometry.predicted) {
-    steps[axis] = uint64_t{1} << std::min<unsigned>(level, geometry.coarse_shift);
-  }
-  return steps;
-}
+Extents ArrayCodec::level_steps(uint8_t level) const { return steps_of(state_->settings.geometry, level); }
 
 Extents ArrayCodec::level_shape(uint64_t brick, uint8_t level) const {
   Extents points = brick_box(brick).shape;
@@ -245,13 +293,16 @@ Result<std::vector<Record>> ArrayCodec::encode_tile(uint64_t tile, const std::by
       return finish(*std::move(records), metered);
     }
   }
-  if (!settings.decimal.has_value()) {
+  if (!settings.is_integers()) {
     VARVE_ASSIGN(auto records, codec::encode_tile(settings, tile, data, exact, wanted));
     return finish(std::move(records), metered);
   }
   const uint64_t count = element_count(tile_box(tile).shape);
   Bytes integers(count * element_size(settings.dtype));
-  if (to_integers(dtype(), *settings.decimal, data, count, integers.data())) {
+  const bool fit = settings.decimal.has_value()
+                       ? to_integers(dtype(), *settings.decimal, data, count, integers.data())
+                       : !exact && to_differences(settings, tile_box(tile), bricks_of(tile), data, integers.data());
+  if (fit) {
     VARVE_ASSIGN(auto records, codec::encode_tile(settings, tile, integers.data(), exact, wanted));
     return finish(std::move(records), metered);
   }
@@ -264,7 +315,7 @@ Result<CoarseGrid> ArrayCodec::decode_coarse(uint64_t tile, std::span<const std:
   if (tile >= tile_count()) {
     return no_such("tile", tile, tile_count());
   }
-  if (!state_->settings.decimal.has_value()) {
+  if (!state_->settings.is_integers()) {
     return codec::decode_coarse(state_->settings, tile, record);
   }
   Bytes plain(record.begin(), record.end());
@@ -310,9 +361,11 @@ Status ArrayCodec::decode_points(uint64_t brick, const CoarseGrid& coarse,
   return decode_elements(state_->settings, brick, coarse, levels, {level, level, points, points}, out);
 }
 
+uint8_t ArrayCodec::finest_read(uint8_t finest) const { return state_->settings.lorenzo.has_value() ? 0 : finest; }
+
 std::vector<RecordId> ArrayCodec::records_of(uint64_t brick, uint8_t finest) const {
   std::vector<RecordId> ids{{kCoarseLevel, tile_of(brick)}};
-  for (uint8_t level = kCoarseLevel; level-- > finest && state_->settings.geometry.coarse_shift > 0;) {
+  for (uint8_t level = kCoarseLevel; level-- > finest_read(finest) && state_->settings.geometry.coarse_shift > 0;) {
     ids.push_back({level, brick});
   }
   return ids;

@@ -151,6 +151,9 @@ class ArrayCodec {
                        const std::array<std::optional<std::span<const std::byte>>, 3>& levels, uint8_t level,
                        std::byte* out) const;
 
+  /// The finest level whose records decode_brick(..., finest) and decode_points(..., finest) look at: 0 where points are
+  /// differences from those before them, which makes views as exact as the array.
+  uint8_t finest_read(uint8_t finest) const;
   /// The ids of the records that decode_brick(brick, ..., finest) and its coarse grid can need, coarse first. Some may
   /// not exist.
   std::vector<RecordId> records_of(uint64_t brick, uint8_t finest = 0) const;

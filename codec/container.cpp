@@ -194,7 +194,7 @@ Status Container::read_directory(std::span<const std::byte> directory) {
 
 uint64_t Container::prefix(uint8_t level) const {
   for (auto entry = entries_.rbegin(); entry != entries_.rend(); ++entry) {
-    if (entry->id.level >= level) {
+    if (entry->id.level >= codec_.finest_read(level)) {
       return entry->offset + entry->size;
     }
   }
@@ -223,7 +223,7 @@ Result<std::span<const std::byte>> Container::record(const Entry& entry) const {
 Status Container::decode_part(uint64_t brick, const CoarseGrid& coarse, uint8_t finest, const Box& box,
                               std::byte* out) const {
   std::array<std::optional<std::span<const std::byte>>, 3> levels;
-  for (uint8_t level = finest; level < kCoarseLevel; ++level) {
+  for (uint8_t level = codec_.finest_read(finest); level < kCoarseLevel; ++level) {
     if (const Entry* const entry = find({level, brick}); entry != nullptr) {
       VARVE_ASSIGN(levels.at(level), record(*entry));
     }

@@ -1,5 +1,6 @@
 // Elements of every type as values to work with. Work types: float for f32, double for f64, int32_t for types of one
-// and two bytes (f16 and bf16 by an order-preserving map to integers), int64_t for integers of four and eight bytes.
+// and two bytes (f16 and bf16 by an order-preserving map to integers), int64_t for integers of four and eight bytes;
+// but int32_t for i32 that nothing predicts, whose residuals cannot overflow.
 #pragma once
 
 #include <bit>
@@ -66,6 +67,8 @@ ElementRange<W> range_of(DType type) {
         return {16, true, -0x7bff - 1, 0x7bff};  // the largest finite values
       case DType::bf16:
         return {16, true, -0x7f7f - 1, 0x7f7f};
+      case DType::i32:
+        return {32, true, L32::min(), L32::max()};
       default:
         return {16, true, -32768, 32767};
     }
@@ -130,6 +133,8 @@ void load_row(DType type, const std::byte* p, size_t stride, size_t m, W* out) {
       case DType::f16:
       case DType::bf16:
         return load_each<W, uint16_t>(p, stride, m, out, half_to_order);
+      case DType::i32:
+        return load_each<W, int32_t>(p, stride, m, out, plain);
       default:
         return load_each<W, int16_t>(p, stride, m, out, plain);
     }
@@ -188,6 +193,8 @@ void store_row(DType type, const W* v, size_t m, std::byte* p, size_t stride) {
       store_each<uint8_t>(v, m, p, stride, [](W value) { return static_cast<uint8_t>(value); });
     } else if (type == DType::f16 || type == DType::bf16) {
       store_each<uint16_t>(v, m, p, stride, order_to_half);
+    } else if (type == DType::i32) {
+      store_each<int32_t>(v, m, p, stride, [](W value) { return value; });
     } else {
       store_each<uint16_t>(v, m, p, stride, [](W value) { return static_cast<uint16_t>(value); });
     }

@@ -437,6 +437,8 @@ class DecodedPoint {
         case Interpolation::cubic:
           v.at(axes++) = near * W(9) - (p[-3 * step] + p[3 * step]);
           break;
+        case Interpolation::none:
+          break;
         case Interpolation::quintic:
           v.at(axes++) =
               (near * W(9.375) - (p[-3 * step] + p[3 * step]) * W(1.5625)) + (p[-5 * step] + p[5 * step]) * W(0.1875);

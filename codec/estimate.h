@@ -39,6 +39,17 @@ template <typename W>
 std::vector<AxisEstimate> estimate_axes(const Settings& settings, const Extents& whole,
                                         const std::vector<Region<W>>& regions);
 
+/// The axes of `choices` along which differences of whole quanta (see lorenzo.h) cost the least, and what they cost for
+/// each point.
+template <typename W>
+AxisEstimate estimate_lorenzo(const Settings& settings, const std::vector<std::vector<uint8_t>>& choices,
+                              const Region<W>& region);
+
+extern template AxisEstimate estimate_lorenzo(const Settings&, const std::vector<std::vector<uint8_t>>&,
+                                              const Region<float>&);
+extern template AxisEstimate estimate_lorenzo(const Settings&, const std::vector<std::vector<uint8_t>>&,
+                                              const Region<double>&);
+
 /// Whether the region's points are what `settings`, with their geometry, decode to: their differences from their
 /// predictions are whole codes, bit for bit. Looks at some points of level 0; nothing: there are none to look at.
 template <typename W>

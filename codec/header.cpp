@@ -14,6 +14,8 @@ constexpr uint8_t kVersion = 2;
 // Element types of arrays that are stored as integers.
 constexpr uint8_t kDecimalF32 = 13;
 constexpr uint8_t kDecimalF64 = 14;
+constexpr uint8_t kLorenzoF32 = 15;
+constexpr uint8_t kLorenzoF64 = 16;
 
 constexpr unsigned kSchemeMask = 3;
 constexpr unsigned kLinear = 4;
@@ -47,21 +49,41 @@ void put_element(ByteWriter& out, uint64_t bits, size_t size) {
   out.put_bytes(std::as_bytes(std::span(&bits, 1)).first(size));
 }
 
+bool is_number(double value) { return std::isfinite(value) && value >= 0; }
+
 Status read_type(ByteReader& in, Settings& made) {
   const unsigned type = in.get_u8();
-  if (type != kDecimalF32 && type != kDecimalF64) {
+  if (type < kDecimalF32 || type > kLorenzoF64) {
     made.dtype = static_cast<DType>(type);
     return {};
   }
-  made.dtype = type == kDecimalF32 ? DType::i32 : DType::i64;
-  Decimal& decimal = made.decimal.emplace();
-  decimal.digits = in.get_u8();
+  made.dtype = type == kDecimalF32 || type == kLorenzoF32 ? DType::i32 : DType::i64;
+  std::vector<uint64_t>* list = nullptr;
+  if (type <= kDecimalF64) {
+    Decimal& decimal = made.decimal.emplace();
+    decimal.digits = in.get_u8();
+    if (decimal.digits > kMostDigits) {
+      return bad("it has more decimal digits than there can be");
+    }
+    list = &decimal.escapes;
+  } else {
+    Lorenzo& lorenzo = made.lorenzo.emplace();
+    lorenzo.step = in.get_f64();
+    made.absolute_bound = in.get_f64();
+    made.interpolation = Interpolation::none;
+    for (const double value : {lorenzo.step, made.absolute_bound}) {
+      if (!is_number(value) || value == 0) {
+        return bad("its step or bound is not a positive number");
+      }
+    }
+    list = &lorenzo.escapes;
+  }
   const unsigned escapes = in.get_u8();
-  if (decimal.digits > kMostDigits || escapes > kMostEscapes) {
-    return bad("it has more decimal digits or escapes than there can be");
+  if (escapes > kMostEscapes) {
+    return bad("it has more escapes than there can be");
   }
   for (unsigned k = 0; k < escapes; ++k) {
-    decimal.escapes.push_back(get_element(in, element_size(made.dtype)));
+    list->push_back(get_element(in, element_size(made.dtype)));
   }
   return {};
 }
@@ -96,8 +118,6 @@ unsigned more_flags_of(const Settings& settings) {
          (settings.difference_axis.has_value() ? kDifferences : 0U);
 }
 
-bool is_number(double value) { return std::isfinite(value) && value >= 0; }
-
 /// What scheme codes needs, and whether it is possible.
 Status read_codes(ByteReader& in, bool mapped, Settings& made) {
   made.absolute_bound = in.get_f64();
@@ -115,7 +135,7 @@ Status read_codes(ByteReader& in, bool mapped, Settings& made) {
       return bad("its bound or quantum is not a positive number");
     }
   }
-  if (made.decimal.has_value() || !is_valid(made.dtype, made.mapping) || !is_number(made.mapping.tolerance) ||
+  if (made.is_integers() || !is_valid(made.dtype, made.mapping) || !is_number(made.mapping.tolerance) ||
       is_identity(made.dtype, made.mapping) == mapped) {
     return bad("its mapping is none that its element type takes");
   }
@@ -123,6 +143,28 @@ Status read_codes(ByteReader& in, bool mapped, Settings& made) {
     return bad("its quantum is beyond the work type's range");
   }
   return {};
+}
+
+void write_type(ByteWriter& out, const Settings& settings) {
+  const auto put_escapes = [&](const std::vector<uint64_t>& escapes) {
+    out.put_u8(static_cast<uint8_t>(escapes.size()));
+    for (const uint64_t bits : escapes) {
+      put_element(out, bits, element_size(settings.dtype));
+    }
+  };
+  const bool wide = settings.dtype == DType::i64;
+  if (settings.decimal.has_value()) {
+    out.put_u8(wide ? kDecimalF64 : kDecimalF32);
+    out.put_u8(static_cast<uint8_t>(settings.decimal->digits));
+    put_escapes(settings.decimal->escapes);
+  } else if (settings.lorenzo.has_value()) {
+    out.put_u8(wide ? kLorenzoF64 : kLorenzoF32);
+    out.put_f64(settings.lorenzo->step);
+    out.put_f64(settings.absolute_bound);
+    put_escapes(settings.lorenzo->escapes);
+  } else {
+    out.put_u8(static_cast<uint8_t>(settings.dtype));
+  }
 }
 
 }  // namespace
@@ -134,16 +176,7 @@ Bytes write_header(const Settings& settings) {
   const bool has_more = more != 0 || static_cast<unsigned>(settings.bound.mode) >= kFirstModes;
   ByteWriter out;
   out.put_u8(kVersion);
-  if (settings.decimal.has_value()) {
-    out.put_u8(settings.dtype == DType::i32 ? kDecimalF32 : kDecimalF64);
-    out.put_u8(static_cast<uint8_t>(settings.decimal->digits));
-    out.put_u8(static_cast<uint8_t>(settings.decimal->escapes.size()));
-    for (const uint64_t bits : settings.decimal->escapes) {
-      put_element(out, bits, element_size(settings.dtype));
-    }
-  } else {
-    out.put_u8(static_cast<uint8_t>(settings.dtype));
-  }
+  write_type(out, settings);
   out.put_u8(static_cast<uint8_t>(
       static_cast<unsigned>(settings.scheme) | (settings.interpolation == Interpolation::linear ? kLinear : 0U) |
       (settings.bound_exceeds_range ? kExceeds : 0U) | (geometry.coarse_shift == 0 ? kTiny : 0U) |
@@ -216,11 +249,17 @@ Result<Settings> read_header(std::span<const std::byte> header) {
     return bad("its element type, flags or bound mode are unknown");
   }
   made.scheme = static_cast<Scheme>(flags & kSchemeMask);
-  made.interpolation = (flags & kLinear) != 0   ? Interpolation::linear
-                       : (more & kQuintic) != 0 ? Interpolation::quintic
-                                                : Interpolation::cubic;
-  if ((more & kQuintic) != 0 && made.scheme != Scheme::codes) {
-    return bad("its interpolation does not fit its scheme");
+  if (made.lorenzo.has_value()) {
+    if (made.scheme != Scheme::residuals || (flags & kLinear) != 0 || (more & (kQuintic | kDifferences)) != 0) {
+      return bad("its steps do not fit its scheme");
+    }
+  } else {
+    made.interpolation = (flags & kLinear) != 0   ? Interpolation::linear
+                         : (more & kQuintic) != 0 ? Interpolation::quintic
+                                                  : Interpolation::cubic;
+    if ((more & kQuintic) != 0 && made.scheme != Scheme::codes) {
+      return bad("its interpolation does not fit its scheme");
+    }
   }
   if ((more & kDifferences) != 0) {
     made.difference_axis = in.get_u8();

@@ -42,8 +42,8 @@ struct ClassShape {
   size_t points() const { return items * slabs * rows * count; }
 };
 
-/// What predicts a point along an axis: two, four or six points around it.
-enum class Interpolation : uint8_t { linear, cubic, quintic };
+/// What predicts a point along an axis: two, four or six points around it; or 0 does, see Level::describe().
+enum class Interpolation : uint8_t { linear, cubic, quintic, none };
 
 template <typename T>
 struct ClassJob {

@@ -48,6 +48,9 @@ Level<W>::Level(const Dims& full, const Plane<W>& even, Interpolation interpolat
     }
   }
   memory.scratch.reserve(4 * (full.n[2] + kSlackBytes));
+  if (interpolation == Interpolation::none) {
+    memory.zeros.resize(std::max(memory.zeros.size(), full.n[2] + 2 * kSlackBytes));
+  }
 }
 
 template <typename W>
@@ -62,7 +65,12 @@ void Level<W>::describe(unsigned c, ClassJob<W>& job) const {
       job.source[axis] = {};
     }
   }
-  if (is_odd(c, 2)) {
+  if (interpolation_ == Interpolation::none) {
+    // All rows from one row of zeros along x, with as many points as can be asked for.
+    job.source[0] = job.source[1] = {};
+    job.source[2] = {memory_.zeros.data() + kSlackBytes, {}, -2, static_cast<ptrdiff_t>(dims.n[2]) + 3};
+    job.has_left = true;
+  } else if (is_odd(c, 2)) {
     const auto m = static_cast<ptrdiff_t>(dims.n[2]);
     job.one_sided = m >= job.source[2].last;
     job.has_left = m - 2 >= job.source[2].first;

@@ -65,6 +65,7 @@ struct LevelMemory {
   PlaneMemory<W> window;
   Buffer<W> scratch;
   Buffer<uint8_t> marks;
+  std::vector<W> zeros;  ///< what predicts where there is no interpolation
 };
 
 template <typename W>

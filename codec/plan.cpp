@@ -1,5 +1,4 @@
 // Choosing an array's settings: which axes to predict along, quantized or exact, which tables. By trial on samples.
-#include <fmt/format.h>
 
 #include <cmath>
 #include <numeric>
@@ -7,8 +6,10 @@
 #include "codec/bound.h"
 #include "codec/coding.h"
 #include "codec/estimate.h"
+#include "codec/lorenzo.h"
 #include "codec/lossless.h"
 #include "codec/plan.h"
+#include "codec/trial.h"
 
 namespace varve::codec {
 
@@ -21,36 +22,6 @@ constexpr uint64_t kTrialFrom = ArrayCodec::kEncodeWhole;  ///< larger arrays af
 constexpr uint64_t kTrialElements = uint64_t{1} << 18;
 constexpr uint64_t kRatioBoxes = 8;  ///< a larger array's ratio is measured on so many boxes of kTrialElements
 constexpr uint64_t kSureElements = uint64_t{1} << 14;  ///< up to here, whether data was decoded once is tried out
-
-Status check_spec(const ArraySpec& spec) {
-  if (element_size(spec.dtype) == 0) {
-    return Error{EINVAL, fmt::format("element type number {} is not known", static_cast<unsigned>(spec.dtype))};
-  }
-  if (spec.shape.size() > kMaxRank) {
-    return Error{EINVAL, fmt::format("array has {} axes; at most {} can be stored", spec.shape.size(), kMaxRank)};
-  }
-  uint64_t count = 1;
-  for (const uint64_t extent : spec.shape) {
-    if (extent != 0 && count > kMaxElements / extent) {
-      return Error{EINVAL, "array has more than 2^62 elements; it cannot be stored"};
-    }
-    count *= std::max<uint64_t>(1, extent);
-  }
-  return {};
-}
-
-/// The middle of the array, with the longest axes cut until it has at most `limit` elements.
-Box middle(const Extents& shape, uint64_t limit) {
-  Box box{Extents(shape.size(), 0), shape};
-  while (element_count(box.shape) > limit) {
-    auto longest = std::max_element(box.shape.begin(), box.shape.end());
-    *longest = (*longest + 1) / 2;
-  }
-  for (size_t axis = 0; axis < shape.size(); ++axis) {
-    box.origin[axis] = (shape[axis] - box.shape[axis]) / 2;
-  }
-  return box;
-}
 
 class Planner {
  public:
@@ -81,6 +52,9 @@ class Planner {
     }
     set_bound();
     VARVE_TRY(choose());
+    if (base_.lorenzo.has_value()) {
+      return Plan{std::move(base_), integers_, std::move(integers_), choices_[0], false};
+    }
     return Plan{std::move(base_), whole_, std::move(memory_), choices_[0],
                 try_elements_ || element_count(spec_.shape) <= kTinyArray};
   }
@@ -383,6 +357,77 @@ class Planner {
     }
   }
 
+  /// Whether whole multiples of the quantum may be differences (see lorenzo.h): of floats by value, all of which are at
+  /// hand to be checked. Bounds that are found by how codes fare are left to those.
+  bool may_be_lorenzo() const {
+    const BoundMode mode = base_.bound.mode;
+    return base_.quantum > 0 && has_decimals(spec_.dtype) && !with(Scheme::codes).is_mapped() && !whole_.empty() &&
+           element_count(spec_.shape) > kTinyArray && element_count(spec_.shape) <= kWholeElements &&
+           base_.specials.size() <= kMostEscapes &&
+           (mode == BoundMode::absolute || mode == BoundMode::relative || mode == BoundMode::absolute_and_relative);
+  }
+
+  AxisEstimate lorenzo_estimate(const Settings& codes) const {
+    return with_work_type(spec_.dtype, [&](auto zero) -> AxisEstimate {
+      using W = decltype(zero);
+      if constexpr (kIsReal<W>) {
+        std::vector<W> memory;
+        return estimate_lorenzo<W>(codes, choices_, region_as<W>(codes, 0, memory));
+      }
+      return {};
+    });
+  }
+
+  /// `codes`: of the quantum.
+  bool take_lorenzo(const Settings& codes, const std::vector<uint8_t>& axes) {
+    Settings settings = lorenzo_settings(codes);
+    integers_ = planned_differences(settings, axes, spec_.shape, whole_);
+    if (!integers_.empty()) {
+      base_ = std::move(settings);
+    }
+    return !integers_.empty();
+  }
+
+  /// An array of multiples of a quantum that may have made it: encoding it so moves nothing.
+  bool take_lorenzo_maker() {
+    constexpr size_t kLooks = 8;
+    constexpr size_t kLookElements = 64;
+    const size_t size = element_size(spec_.dtype);
+    for (const Settings& codes : possible_makers()) {
+      const Settings made = lorenzo_settings(codes);
+      bool all = true;
+      for (size_t look = 0; look < kLooks && all; ++look) {
+        const size_t first = whole_.size() / size * (2 * look + 1) / (2 * kLooks);
+        all = are_multiples(made, whole_.subspan(first * size, kLookElements * size));
+      }
+      if (all && are_multiples(made, whole_)) {
+        return take_lorenzo(codes, lorenzo_estimate(codes).axes);
+      }
+    }
+    return false;
+  }
+
+  /// Differences instead of interpolation, where they take clearly less: views gain nothing from them. `than`: bits for
+  /// each point of `codes`, as estimated.
+  bool choose_lorenzo(const Settings& codes, double than) {
+    constexpr double kWorthIt = 0.95;
+    constexpr uint64_t kLeast = uint64_t{1} << 13;
+    const AxisEstimate choice = lorenzo_estimate(codes);
+    if (1.05 * choice.bits + 0.25 > than) {  // what few codes cost is estimated too low
+      return false;
+    }
+    const uint64_t count = element_count(spec_.shape);
+    const Box part = middle(boxes_[0].shape, std::clamp<uint64_t>(count / 8, kLeast, kRegionElements));
+    Bytes array(element_count(part.shape) * element_size(spec_.dtype));
+    copy_box(boxes_[0].shape, regions_[0].data(), part, element_size(spec_.dtype), array.data());
+    Settings made = lorenzo_settings(codes);
+    const Bytes integers = planned_differences(made, choice.axes, part.shape, array);
+    return !integers.empty() &&
+           sample_bits({{part.shape, integers.data()}}, made, spec_.shape) <
+               kWorthIt * sample_bits({{part.shape, array.data()}}, codes, spec_.shape) &&
+           take_lorenzo(codes, choice.axes);
+  }
+
   /// Bits for each point of the middle of the first region (at most `limit`), encoded as an array by itself.
   double measured_bits(const Settings& settings, uint64_t limit = kRegionElements) const {
     const Box part = middle(boxes_[0].shape, limit);
@@ -390,23 +435,8 @@ class Planner {
     Bytes array(element_count(part.shape) * size);
     copy_box(boxes_[0].shape, regions_[0].data(), part, size, array.data());
     Tally tally;
-    tally_array(settings, part.shape, array.data(), tally);
+    tally_array(settings, {part.shape, array.data()}, tally);
     return tally.bits() / static_cast<double>(element_count(part.shape));
-  }
-
-  /// Encodes a part as an array by itself.
-  static void tally_array(const Settings& settings, const Extents& shape, const std::byte* array, Tally& tally) {
-    Settings trial = settings;
-    trial.geometry = Geometry::make(shape, settings.geometry.predicted);
-    Bytes memory;
-    for (uint64_t tile = 0; tile < trial.geometry.tile_count(); ++tile) {
-      const std::byte* data = tile_elements(trial.geometry, tile, array, element_size(settings.dtype), memory);
-      if (trial.scheme == Scheme::elements) {
-        tally.side_bits += 8 * elements_size(trial, tile, data);
-      } else {
-        tally_tile(trial, tile, data, 1, tally);
-      }
-    }
   }
 
   /// What the ratio that was asked for comes to: see find_ratio_bound().
@@ -419,12 +449,12 @@ class Planner {
       if (base_.quantum > 0) {
         Settings codes = with(Scheme::codes, estimates(Scheme::codes)[0]);
         choose_differences(codes);
-        bits = sample_bits(sample, codes);
+        bits = sample_bits(sample, codes, spec_.shape);
       } else {
         Settings exact = with(Scheme::residuals, estimates(Scheme::residuals)[0]);
-        bits = sample_bits(sample, exact);
+        bits = sample_bits(sample, exact, spec_.shape);
         exact.scheme = Scheme::elements;
-        bits = std::min(bits, sample_bits(sample, exact));
+        bits = std::min(bits, sample_bits(sample, exact, spec_.shape));
       }
       return 8 * static_cast<double>(element_size(spec_.dtype) * element_count(spec_.shape)) / bits;
     };
@@ -438,11 +468,6 @@ class Planner {
     }
     return {};
   }
-
-  struct Sample {
-    Extents shape;
-    const std::byte* data;
-  };
 
   /// The array, or boxes all over it.
   Result<std::vector<Sample>> ratio_sample(std::vector<Bytes>& memory) const {
@@ -468,23 +493,6 @@ class Planner {
     return sample;
   }
 
-  /// Bits that the array takes, its header among them.
-  double sample_bits(const std::vector<Sample>& sample, Settings settings) const {
-    Tally tally;
-    double points = 0;
-    for (const Sample& one : sample) {
-      tally_array(settings, one.shape, one.data, tally);
-      points += static_cast<double>(element_count(one.shape));
-    }
-    auto bits = static_cast<double>(tally.side_bits);
-    if (settings.scheme != Scheme::elements) {
-      settings.tables = TableSet::build(tally.histogram, true);
-      bits += settings.tables.bits(tally.histogram);
-    }
-    return bits * static_cast<double>(element_count(spec_.shape)) / points +
-           8 * static_cast<double>(write_header(settings).size());
-  }
-
   Status choose() {
     VARVE_TRY(read_regions());
     if (base_.bound.mode == BoundMode::ratio && scan_.counted > 0) {
@@ -500,6 +508,9 @@ class Planner {
       return {};
     }
     if (base_.quantum > 0) {
+      if (may_be_lorenzo() && take_lorenzo_maker()) {
+        return {};
+      }
       const auto ranked = estimates(Scheme::codes);
       auto made = maker(ranked);
       if (made.has_value() && !made->is_mapped()) {
@@ -516,6 +527,9 @@ class Planner {
       }
       choose_differences(best);
       bits = best.difference_axis.has_value() ? measured_bits(best) : bits;
+      if (may_be_lorenzo() && choose_lorenzo(best, bits)) {
+        return {};
+      }
     }
     // Exact schemes may be as good; where steps between elements are longer than the bound, even better.
     if (bits > raw / 4 || best.is_mapped()) {
@@ -558,6 +572,7 @@ class Planner {
   std::vector<std::vector<uint8_t>> choices_;
   std::span<const std::byte> whole_;  ///< empty: not in memory
   Bytes memory_;
+  Bytes integers_;  ///< what the array is encoded as, if not as it is
   bool try_elements_ = false;
   std::vector<Box> boxes_;  ///< of the regions
   std::vector<std::span<const std::byte>> regions_;

@@ -10,7 +10,8 @@ inline constexpr uint64_t kWholeElements = ArrayCodec::kEncodeWhole;
 
 struct Plan {
   Settings settings;                    ///< all but the tables
-  std::span<const std::byte> elements;  ///< the array, where it is in memory; else empty
+  /// The array, where it is in memory, in the form that is encoded (see lorenzo.h); else empty.
+  std::span<const std::byte> elements;
   Bytes memory;                         ///< what `elements` lie in, if the plan read them
   std::vector<uint8_t> plain_axes;      ///< predicted axes of the geometry for records of elements
   bool try_elements = true;             ///< records of elements may be smaller

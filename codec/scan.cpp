@@ -1,9 +1,12 @@
 #include "codec/scan.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "codec/element.h"
 #include "codec/extremes.h"
+#include "codec/geometry.h"
 #include "codec/kernels.h"
 #include "codec/mapping.h"
 
@@ -179,6 +182,23 @@ Scan merged(const ArraySpec& spec, const std::vector<Scanner<W>>& parts) {
 }
 
 }  // namespace
+
+Status check_spec(const ArraySpec& spec) {
+  if (element_size(spec.dtype) == 0) {
+    return Error{EINVAL, fmt::format("element type number {} is not known", static_cast<unsigned>(spec.dtype))};
+  }
+  if (spec.shape.size() > kMaxRank) {
+    return Error{EINVAL, fmt::format("array has {} axes; at most {} can be stored", spec.shape.size(), kMaxRank)};
+  }
+  uint64_t count = 1;
+  for (const uint64_t extent : spec.shape) {
+    if (extent != 0 && count > kMaxElements / extent) {
+      return Error{EINVAL, "array has more than 2^62 elements; it cannot be stored"};
+    }
+    count *= std::max<uint64_t>(1, extent);
+  }
+  return {};
+}
 
 std::vector<Box> pieces_of(const Extents& shape, uint64_t limit) {
   const size_t rank = shape.size();

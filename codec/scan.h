@@ -20,6 +20,9 @@ struct Scan {
   std::optional<uint64_t> not_finite;  ///< the first NaN or infinity met
 };
 
+/// What no array can be: EINVAL (see ArrayCodec::plan).
+Status check_spec(const ArraySpec& spec);
+
 /// Boxes that cover an array of `shape` in C order, each of at most `limit` elements.
 std::vector<Box> pieces_of(const Extents& shape, uint64_t limit);
 

@@ -27,10 +27,18 @@ constexpr double level_scale(unsigned schedule, unsigned level) {
   return schedule == 0 ? 1.0 : kFiner[level < kFiner.size() ? level : kFiner.size() - 1];
 }
 
+/// Floats as multiples of a step: see lorenzo.h. Other elements have one of a few bit patterns, whose integers are the
+/// least one plus their number.
+struct Lorenzo {
+  double step = 0;
+  std::vector<uint64_t> escapes;  ///< at most kMostEscapes
+};
+
 /// Plain data; immutable once made.
 struct Settings {
   DType dtype = DType::u8;
   std::optional<Decimal> decimal;  ///< the elements are floats, `dtype` their integers
+  std::optional<Lorenzo> lorenzo;  ///< likewise, under a bound; Scheme::residuals without interpolation
   Bound bound;                     ///< as asked for
   double absolute_bound = 0;       ///< no element moves by more; 0: lossless
   Mapping mapping;                 ///< Scheme::codes only, as the next two
@@ -50,7 +58,9 @@ struct Settings {
   TableSet tables;  ///< empty for Scheme::elements
 
   /// Of the elements that callers see.
-  DType element_type() const { return decimal.has_value() ? floats_of(dtype) : dtype; }
+  DType element_type() const { return is_integers() ? floats_of(dtype) : dtype; }
+  /// Whether floats are stored as integers.
+  bool is_integers() const { return decimal.has_value() || lorenzo.has_value(); }
   /// What special points are in most arrays that have such.
   uint64_t first_special() const { return specials.empty() ? 0 : specials[0]; }
   void make_lossless(Scheme how) {
@@ -72,6 +82,9 @@ template <typename F>
 auto with_work_type(const Settings& settings, F&& f) {
   if (settings.is_mapped()) {
     return has_wide_work(settings.dtype, settings.mapping) ? f(double{}) : f(float{});
+  }
+  if (settings.lorenzo.has_value() && settings.dtype == DType::i32) {
+    return f(int32_t{});
   }
   return with_work_type(settings.dtype, f);
 }

@@ -17,6 +17,8 @@ constexpr double kSums = 64;
 /// The sum of the magnitudes of the weights that two-sided predictions give to points.
 double two_sided_weight(Interpolation interpolation) {
   switch (interpolation) {
+    case Interpolation::none:
+      return 0;
     case Interpolation::linear:
       return 1;
     case Interpolation::cubic:
@@ -334,6 +336,9 @@ template class ViewMeter<int32_t>;
 template class ViewMeter<int64_t>;
 
 bool has_metered_views(const Settings& settings, std::span<const uint64_t> missing) {
+  if (settings.lorenzo.has_value()) {
+    return false;
+  }
   if (!settings.decimal.has_value()) {
     return is_float(settings.dtype);
   }

@@ -231,7 +231,7 @@ Result<BrickData> Reader::coarse_grid(const Sealed& sealed, uint32_t array, uint
 Result<Reader::LevelRecords> Reader::level_records(const Sealed& sealed, uint32_t array, uint64_t brick,
                                                    uint8_t finest) {
   LevelRecords records;
-  for (uint8_t level = finest; level < codec::kCoarseLevel; ++level) {
+  for (uint8_t level = sealed.codecs[array].finest_read(finest); level < codec::kCoarseLevel; ++level) {
     auto found = record(sealed, {array + 1, level, brick});
     if (found.ok()) {
       records.stored.at(level) = *std::move(found);

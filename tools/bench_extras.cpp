@@ -61,10 +61,11 @@ Result<double> brick_seconds(const ArrayCodec& made, const Encoded& encoded) {
 
 Result<double> view_share(const Field& field) {
   VARVE_ASSIGN(const Encoded encoded, encode(field, kViewMode, nullptr));
+  VARVE_ASSIGN(const auto codec, codec::ArrayCodec::parse(encoded.header));
   size_t view = encoded.header.size();
   for (const auto& records : encoded.tiles) {
     for (const codec::Record& record : records) {
-      view += record.id.level >= 2 ? record.data.size() : 0;
+      view += record.id.level >= codec.finest_read(2) ? record.data.size() : 0;
     }
   }
   return static_cast<double>(view) / static_cast<double>(encoded.stored());

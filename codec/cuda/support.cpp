@@ -3,7 +3,7 @@
 namespace varve::codec::cuda {
 
 Unsupported why_unsupported(const Settings& settings) {
-  if (settings.decimal.has_value()) {
+  if (settings.is_integers()) {
     return Unsupported::decimals;
   }
   switch (settings.scheme) {
@@ -21,7 +21,7 @@ std::string_view text_of(Unsupported why) {
     case Unsupported::no:
       return "kernels work on it";
     case Unsupported::decimals:
-      return "its floats are stored as decimals";
+      return "its floats are stored as integers";
     case Unsupported::elements:
       return "its elements are stored without predictions";
     case Unsupported::lossless:

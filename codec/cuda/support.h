@@ -10,7 +10,7 @@ namespace varve::codec::cuda {
 /// Why an array is left to the CPU.
 enum class Unsupported : uint8_t {
   no,        ///< it is not: kernels work on it
-  decimals,  ///< floats that are stored as integers
+  decimals,  ///< floats that are stored as integers, decimal ones or multiples of a step
   elements,  ///< elements through Zstandard, without predictions
   lossless,  ///< exact residuals
   mapped,    ///< work values that stand for elements: 16-bit floats, integers, point-wise bounds, rounding

@@ -68,6 +68,17 @@ T value_at(Content content, size_t i, const Extents& index, std::mt19937_64& ran
       return static_cast<T>((3 + scatter(1, index.data(), 1)) * smooth +
                             0.1 * scatter(2, index.data() + 1, index.size() - 1));
     }
+    case Content::patches: {  // boxes of one value each, some elements missing
+      Extents box = index;
+      for (size_t axis = 0; axis < box.size(); ++axis) {
+        box[axis] /= 5 + 2 * axis;
+      }
+      const uint64_t drawn = random() % 400;
+      return drawn == 0   ? std::numeric_limits<T>::quiet_NaN()
+             : drawn == 1 ? T(-0.0)
+             : drawn == 2 ? std::numeric_limits<T>::infinity()
+                          : static_cast<T>(8 * scatter(3, box.data(), box.size()));
+    }
   }
   return T(0);
 }

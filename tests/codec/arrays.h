@@ -104,16 +104,18 @@ inline Status decode_one(const ArrayCodec& codec, const Store& store, uint64_t b
                          : codec.decode_brick_into(brick, coarse, levels, finest, *into, out);
 }
 
-/// The points of a brick by level, decoded without the records of finer levels; EILSEQ when one of them differs from
-/// its element in `whole`, the brick.
+/// The points of a brick by level, decoded without the records of finer levels, if they can be; EILSEQ when one of them
+/// differs from its element in `whole`, the brick.
 inline Status decode_points_of(const ArrayCodec& codec, const Store& store, uint64_t brick, const CoarseGrid& coarse,
                                const Bytes& whole) {
   const size_t size = element_size(codec.dtype());
   const Box box = codec.brick_box(brick);
   std::array<std::optional<std::span<const std::byte>>, 3> levels;
   for (uint8_t level = kCoarseLevel + 1; level-- > 0;) {
-    if (const auto found = store.find({level, brick}); level < 3 && found != store.end()) {
-      levels.at(level) = found->second;
+    for (uint8_t read = codec.finest_read(level); read < 3; ++read) {
+      if (const auto found = store.find({read, brick}); found != store.end()) {
+        levels.at(read) = found->second;
+      }
     }
     const Extents steps = codec.level_steps(level);
     Extents shape = box.shape;
@@ -252,12 +254,13 @@ enum class Content {
   zeros,
   steps,
   decimals,
-  layers
+  layers,
+  patches
 };
 inline constexpr std::array kContents = {Content::constant, Content::ramp,       Content::waves,    Content::noise,
                                          Content::denormal, Content::huge_range, Content::specials, Content::fills,
                                          Content::mask,     Content::zeros,      Content::steps,    Content::decimals,
-                                         Content::layers};
+                                         Content::layers,   Content::patches};
 
 /// An array of `content`; noise and specials of integers are any bits. For Content::fills its fill value is declared.
 /// The same seed gives the same array.

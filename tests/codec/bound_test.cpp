@@ -270,7 +270,7 @@ TEST(Bound, PsnrIsReachedByTheCodec) {
         const ValueRange range = value_range(type, *scan);
         const ResolvedBound resolved = resolve_bound(type, {BoundMode::psnr, decibels}, range);
         ASSERT_FALSE(resolved.lossless());
-        array.spec.bound = {BoundMode::absolute, resolved.absolute_bound};
+        array.spec.bound = {BoundMode::psnr, decibels};
         Bytes decoded;
         check_round_trip(array, &decoded);
         std::vector<uint64_t> line(array.count());

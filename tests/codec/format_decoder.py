@@ -304,7 +304,7 @@ def decode_level(h, plane, record, level, tile=None):
             continue
         around = tile if tile and level == COARSE - 1 and c in (1, 2, 4) else None
         lines = lines_of(plane.value, c, stride, plane.shape, around and (around[0].value, around[1]))
-        prediction = predict(h, lines)
+        prediction = predict(h, lines) if h.step is None else np.zeros(shape, h.work)
         contexts = contexts_of(h, plane, c, stride, around)
         row = (min(level, 3) * 3 + bin(c).count('1') - 1) * 16
         parts = decode_points(h, record, contexts.ravel(), row, prediction.ravel(), level, plane.batch, shape)
@@ -400,8 +400,15 @@ def boxes(shape, edges):
 def floats_of(h, bits):
     """The bits of the floats that integers stand for."""
     integers = bits.view(f'i{h.size}')
-    floats = (integers.astype('f8') / 10.0 ** h.digits).astype(f'f{h.size}').view(h.unsigned)
     escape = integers.astype(object if h.size == 8 else 'i8') - int(np.iinfo(integers.dtype).min)
+    if h.step is None:
+        values = integers.astype('f8') / 10.0 ** h.digits
+    else:
+        sums = np.where(escape < len(h.escapes), 0, integers)
+        for axis in range(sums.ndim - len(h.predicted), sums.ndim):
+            sums = np.cumsum(sums, axis, integers.dtype)
+        values = sums.astype('f8') * h.step
+    floats = values.astype(f'f{h.size}').view(h.unsigned)
     for i, pattern in enumerate(h.escapes):
         floats = np.where(escape == i, pattern, floats)
     return floats
@@ -418,15 +425,16 @@ def decode_array(h, records, finest=0):
         batch, extents = h.arrange(tile_extent)
         need((COARSE, tile_number) in records, 'a coarse record is missing')
         coarse = bytearray(records[COARSE, tile_number])
-        as_floats = h.digits is not None and coarse[0] < 128
-        if h.digits is not None:
+        as_floats = (h.digits is not None or h.step is not None) and coarse[0] < 128
+        if h.digits is not None or h.step is not None:
             coarse[0] &= 127
         tile = decode_coarse(h, batch, extents, bytes(coarse))
         for origin, extent in boxes(tile_extent, h.edge):
             start = [o + t for o, t in zip(origin, tile_origin)]
             number = numbers[tuple(start)]
             levels = {level: records[level, number] for level in range(3) if (level, number) in records}
-            bits = decode_brick(h, tile, h.arrange(origin)[1], h.arrange(extent)[1], levels, finest)
+            read = finest if h.step is None else 0
+            bits = decode_brick(h, tile, h.arrange(origin)[1], h.arrange(extent)[1], levels, read)
             part = out[(..., *(slice(s, s + e) for s, e in zip(start, extent)))].transpose(order)
             bits = floats_of(h, bits) if as_floats else bits
             part[...] = bits.reshape(part.shape)

@@ -17,6 +17,7 @@ ESCAPE, EXACT, SPECIAL, ZERO = 0, 1, 2, 3
 TYPES = {1: ('u1', 'i4'), 2: ('u1', 'i4'), 3: ('u2', 'i4'), 4: ('u2', 'i4'), 5: ('u4', 'i8'), 6: ('u4', 'i8'),
          7: ('u8', 'i8'), 8: ('u8', 'i8'), 9: ('u2', 'i4'), 10: ('u4', 'f4'), 11: ('u8', 'f8'), 12: ('u2', 'i4')}
 DECIMALS = {13: 6, 14: 8}  # floats that are stored as integers
+MULTIPLES = {15: 6, 16: 8}  # likewise, by a step
 SIGNED = (2, 4, 6)
 TYPE_SIZES = {6: 4, 8: 8}
 HALVES = {9: 0x7bff, 12: 0x7f7f}  # the greatest finite number
@@ -108,6 +109,12 @@ class Header:
             self.digits, count = r.u8(), r.u8()
             need(self.digits <= 15 and count <= 16, 'no decimals')
             self.escapes = np.frombuffer(r.take(count * TYPE_SIZES[self.type]), f'u{TYPE_SIZES[self.type]}')
+        self.step = None
+        if self.type in MULTIPLES:
+            self.type = MULTIPLES[self.type]
+            self.step, bound, count = r.f64(), r.f64(), r.u8()
+            need(self.step > 0 and bound > 0 and count <= 16, 'no multiples')
+            self.escapes = np.frombuffer(r.take(count * TYPE_SIZES[self.type]), f'u{TYPE_SIZES[self.type]}')
         self.unsigned, self.work = (np.dtype(name) for name in TYPES[self.type])
         self.size = self.unsigned.itemsize
         self.real = self.work.kind == 'f'
@@ -132,6 +139,7 @@ class Header:
         if more & 2:
             r.f64()
         need(self.scheme == 2 or not self.mapped, 'only codes are mapped')
+        need(self.step is None or (self.scheme == 1 and not self.linear and self.difference is None), 'no scheme of multiples')
         if self.scheme == 2:
             r.f64()
             quantum = r.f64()

@@ -98,6 +98,14 @@ bool write_all(const std::filesystem::path& folder) {
   sample(DType::i16, {300, 280}, Content::steps, kLossless);
   sample(DType::f32, {70000}, Content::waves, kTight);
   sample(DType::f32, {40, 12, 40, 40}, Content::waves, kLoose);
+  // Multiples: rough ones, with escapes, of one to three axes, a tile of bits among them.
+  for (const DType type : {DType::f32, DType::f64}) {
+    sample(type, {70, 130}, Content::patches, kLoose);
+    sample(type, {20, 30, 70}, Content::patches, kTight);
+    sample(type, {3, 12, 30, 20}, Content::patches, kAbsolute);
+    sample(type, {140000}, Content::patches, kAbsolute);
+    sample(type, {70, 130}, Content::patches, kLoose, true);
+  }
   // Differences along a batch axis of two, and along the first of all.
   sample(DType::f32, {11, 70, 68}, Content::layers, kLoose);
   sample(DType::f64, {12, 2, 40, 50}, Content::layers, kAbsolute);

@@ -71,7 +71,9 @@ const std::vector<Case>& cases() {
       {"v2_f64_waves_both", DType::f64, {70, 80}, Content::waves, {BoundMode::absolute_and_relative, 0.1, 1e-3}},
       {"v2_f32_waves_ratio", DType::f32, {40, 50, 20}, Content::waves, {BoundMode::ratio, 20}},
       {"v2_f32_waves_six", DType::f32, {7, 20, 40}, Content::waves, {BoundMode::relative, 1e-5}},
-      {"v2_f32_layers_rel", DType::f32, {9, 40, 50}, Content::layers, {BoundMode::relative, 1e-3}}};
+      {"v2_f32_layers_rel", DType::f32, {9, 40, 50}, Content::layers, {BoundMode::relative, 1e-3}},
+      {"v2_f32_patches_rel", DType::f32, {20, 30, 40}, Content::patches, {BoundMode::relative, 1e-3}},
+      {"v2_f64_patches_abs", DType::f64, {90, 80}, Content::patches, {BoundMode::absolute, 1e-2}}};
   return all;
 }
 
