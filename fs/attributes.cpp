@@ -266,7 +266,7 @@ Status Core::set_xattr(const Caller&, InodeNumber inode, std::string_view name, 
   if (name.starts_with("system.")) {
     return Error{EOPNOTSUPP, "attributes of the system namespace are not supported"};
   }
-  if (is_computed(name) || name == kMark) {
+  if (is_computed(name) || name == kMark || name == kDamageAttribute) {
     return {};
   }
   if (name.starts_with(kVarve) && name != kBound) {
@@ -290,7 +290,7 @@ Status Core::set_xattr(const Caller&, InodeNumber inode, std::string_view name, 
   return commit_change(*node, std::move(batch));
 }
 
-/// user.varve.*: `bound` as set or inherited, `ratio`, `state`, `stored`. Waits for a seal under way.
+/// user.varve.*: `bound` as set or inherited, `damage`, `ratio`, `state`, `stored`. Waits for a seal under way.
 Result<std::string> Core::varve_attribute(const NodePointer& node, std::string_view name) {
   const bool regular = S_ISREG(inode_of(*node).mode);
   if (name == kBound) {
@@ -309,6 +309,10 @@ Result<std::string> Core::varve_attribute(const NodePointer& node, std::string_v
     }
     VARVE_ASSIGN(const std::optional<codec::Bound> bound, inherited_bound(node->number));
     return bound ? Result<std::string>(codec::to_string(*bound)) : no_attribute(name);
+  }
+  if (name == kDamageAttribute) {
+    std::string text = damage_of(*node).text();
+    return text.empty() ? Result<std::string>(no_attribute(name)) : text;
   }
   if (!is_computed(name) || !regular) {
     return no_attribute(name);
@@ -351,10 +355,12 @@ Result<std::string> Core::max_error_of(InodeNumber inode) {
     VARVE_ASSIGN(const codec::Bound bound, parse_view_bound(bounds_.spec_of(view)));
     VARVE_ASSIGN(levels, levels_within(*node->sealed, bound));
   }
+  const DegradedBricks degraded = damage_of(*node);
   double most = 0;
   std::string lines;
   for (size_t i = 0; i < levels.size(); ++i) {
     const ArrayEntry& entry = layout.arrays[i];
+    levels[i] = std::max(levels[i], degraded.finest_of(entry.region.name));
     if (!entry.errors) {
       return Error{ENODATA, fmt::format("{} was sealed by a version that did not measure errors", node->name)};
     }
@@ -407,6 +413,10 @@ Status Core::remove_xattr(const Caller&, InodeNumber inode, std::string_view nam
     return {};
   }
   VARVE_ASSIGN(const NodePointer node, nodes_.get(inode));
+  if (name == kDamageAttribute) {
+    const NodeLock lock(node->mutex);
+    return damage_of(*node).text().empty() ? Status(no_attribute(name)) : replace_damage(*node, {});
+  }
   VARVE_ASSIGN(const std::optional<std::string> old, index_->xattr(inode, name));
   const index::Inode node_inode = inode_of(*node);
   const bool regular = S_ISREG(node_inode.mode);

@@ -86,6 +86,16 @@ void copy_row(uint64_t count, const std::byte* from, int64_t from_stride, std::b
 
 }  // namespace
 
+std::vector<int64_t> strides_of(const Extents& shape, size_t element) {
+  std::vector<int64_t> strides(shape.size());
+  auto stride = static_cast<int64_t>(element);
+  for (size_t i = shape.size(); i-- > 0;) {
+    strides[i] = stride;
+    stride *= static_cast<int64_t>(shape[i]);
+  }
+  return strides;
+}
+
 void copy_strided(const Extents& counts, const StridedView& from, const StridedView& to, size_t element) {
   const size_t rank = counts.size();
   if (std::find(counts.begin(), counts.end(), 0U) != counts.end()) {

@@ -22,6 +22,9 @@ struct StridedView {
   std::vector<int64_t> strides;
 };
 
+/// Of elements in C order; `element`: bytes of one.
+std::vector<int64_t> strides_of(const codec::Extents& shape, size_t element);
+
 /// Copies `counts` elements from where `from` has them to where `to` does. `element`: bytes of one.
 void copy_strided(const codec::Extents& counts, const StridedView& from, const StridedView& to, size_t element);
 

@@ -5,6 +5,7 @@
 //   view_trees.cpp  the views that mirror the real tree               view_description.cpp  what .varve/stat/ says
 //   image_views.cpp views whose files are made of the real ones
 //   recovery.cpp    what a start finds of earlier runs
+//   damage.cpp      what is given in place of damaged elements
 #pragma once
 
 #include <atomic>
@@ -35,14 +36,16 @@ struct Twin {
 struct Handle {
   NodePointer node;  ///< null: a virtual file that is no view of a real one
   bool writable = false;
-  bool descriptor_closed = false;     ///< flush was called and no write came since; guarded by the node's lock
-  InodeNumber virtual_inode = 0;      ///< 0: the real file
-  uint8_t finest = 0;                 ///< levels below are interpolated
-  bool exact_only = false;            ///< refuse what is not bit-exact
-  std::optional<codec::Bound> bound;  ///< show the coarsest levels that keep it
-  ViewImagePointer image;             ///< null: the node's own bytes
-  std::mutex mutex;                   ///< guards the two below
-  std::string content;                ///< of a virtual file: what is read, or what was written
+  bool descriptor_closed = false;       ///< flush was called and no write came since; guarded by the node's lock
+  InodeNumber virtual_inode = 0;        ///< 0: the real file
+  uint8_t finest = 0;                   ///< levels below are interpolated
+  bool exact_only = false;              ///< refuse what is not bit-exact
+  std::optional<codec::Bound> bound;    ///< show the coarsest levels that keep it
+  ViewImagePointer image;               ///< null: the node's own bytes
+  std::shared_ptr<const Policy> rules;  ///< that let damaged elements be interpolated; null: they are EIO
+  std::string path;                     ///< beside them: from the root
+  std::mutex mutex;                     ///< guards the two below
+  std::string content;                  ///< of a virtual file: what is read, or what was written
   bool changed = false;
 
   /// Reads give the node's bytes as they are, and not a view of them.
@@ -149,7 +152,9 @@ class Core final : public FileSystem {
 
   // file_io.cpp
   /// Merged content; the node's lock is held, shared at least. The range must lie inside the file.
-  Status read_content(Node& node, uint64_t offset, std::span<std::byte> out, const ViewLevels& levels = {});
+  Status read_content(Node& node, uint64_t offset, std::span<std::byte> out, const ViewLevels& levels = {},
+                      DamageHandler* damage = nullptr);
+  Result<size_t> read_handle(Handle& open, uint64_t offset, std::span<std::byte> out, bool may_degrade);
   Result<OpenFile> open_node(const NodePointer& node, std::unique_ptr<Handle> handle, int flags);
   Status open_sealed(Node& node);
   static Status check_exact(const Node& node);
@@ -181,6 +186,24 @@ class Core final : public FileSystem {
   Status put_content(index::Batch& batch, Node& node, const std::shared_ptr<const Sealed>& sealed, uint64_t stored);
   void finish_seals();
   std::vector<std::string> unsealed_files();
+
+  // damage.cpp
+  /// For a read through a handle.
+  class ReadDamage final : public DamageHandler {
+   public:
+    ReadDamage(Core& core, const Handle& handle) : core_(core), handle_(handle) {}
+    bool may_interpolate(const Sealed& sealed, uint32_t array) override;
+    void interpolated(const Sealed& sealed, uint32_t array, uint64_t brick, uint8_t finest,
+                      const Error& reason) override;
+
+   private:
+    Core& core_;
+    const Handle& handle_;
+  };
+  DegradedBricks damage_of(Node& node);
+  Status put_damage(const Node& node);
+  Status recheck_damage(Node& node);
+  Status replace_damage(Node& node, DegradedBricks list);
 
   // attributes.cpp
   Attributes attributes_of(Node& node);
@@ -224,7 +247,7 @@ class Core final : public FileSystem {
   // image_views.cpp
   Result<ViewImagePointer> image_of(InodeNumber view, std::string_view name = {});
   Result<FileImage> make_view_image(const NodePointer& node, NodeLock& lock, View view);
-  Result<size_t> read_image(Handle& open, uint64_t offset, std::span<std::byte> out);
+  Result<size_t> read_image(Handle& open, uint64_t offset, std::span<std::byte> out, DamageHandler* damage);
   Result<index::Dentry> find_imaged(InodeNumber parent, std::string_view name);
   std::optional<std::string> imaged_name(View view, const index::Dentry& real);
   Result<uint8_t> region_level(View view);

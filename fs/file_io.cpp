@@ -37,7 +37,8 @@ Status Core::open_sealed(Node& node) {
   return {};
 }
 
-Status Core::read_content(Node& node, uint64_t offset, std::span<std::byte> out, const ViewLevels& levels) {
+Status Core::read_content(Node& node, uint64_t offset, std::span<std::byte> out, const ViewLevels& levels,
+                          DamageHandler* damage) {
   if (!node.staging) {
     if (node.inode.object == 0) {
       std::memset(out.data(), 0, out.size());
@@ -46,7 +47,7 @@ Status Core::read_content(Node& node, uint64_t offset, std::span<std::byte> out,
     if (!node.sealed) {
       return Error{EIO, "the sealed content is not open"};
     }
-    return reader_.read(*node.sealed, offset, out, levels);
+    return reader_.read(*node.sealed, offset, out, levels, damage);
   }
   Staging& staging = *node.staging;
   if (staging.base() == 0) {
@@ -61,7 +62,7 @@ Status Core::read_content(Node& node, uint64_t offset, std::span<std::byte> out,
     }
     const uint64_t below = std::clamp(staging.base_limit(), begin, end);
     if (below > begin) {
-      status = node.sealed ? reader_.read(*node.sealed, begin, part.first(below - begin), levels)
+      status = node.sealed ? reader_.read(*node.sealed, begin, part.first(below - begin), levels, damage)
                            : Status(Error{EIO, "the sealed content is not open"});
     }
     std::memset(part.data() + (below - begin), 0, end - below);
@@ -145,6 +146,10 @@ Result<OpenFile> Core::open(const Caller& caller, InodeNumber inode, int flags) 
 
 /// Opens a real file, or a view of it as the handle says.
 Result<OpenFile> Core::open_node(const NodePointer& node, std::unique_ptr<Handle> handle, int flags) {
+  if (auto rules = policy_.current(); rules->may_degrade() && !handle->writable && !handle->exact_only) {
+    VARVE_ASSIGN(handle->path, path_of(node->number));
+    handle->rules = std::move(rules);
+  }
   NodeLock lock(node->mutex);
   if (S_ISDIR(node->inode.mode)) {
     return Error{EISDIR, "a directory"};
@@ -166,11 +171,13 @@ Result<OpenFile> Core::open_node(const NodePointer& node, std::unique_ptr<Handle
     remember_opened(node);
   }
   OpenFile opened;
+  // Pages of what was interpolated: another handle may not be given it, and a shared mapping would write it back.
+  const bool degraded = node->inode.object != 0 && !damage_of(*node).text().empty();
   if (handle->virtual_inode != 0) {
     const bool same = keep_view_pages(*node, handle->virtual_inode);
-    opened.keep_cache = same && !handle->bound;  // another bound may have had this number
+    opened.keep_cache = same && !degraded && !handle->bound;  // another bound may have had this number
   } else {
-    opened.keep_cache = !node->stale_pages;
+    opened.keep_cache = !node->stale_pages && !degraded;
     node->stale_pages = false;
   }
   opened.handle = reinterpret_cast<uint64_t>(handle.release());
@@ -192,7 +199,12 @@ Result<std::pair<Entry, OpenFile>> Core::create(const Caller& caller, InodeNumbe
 }
 
 Result<size_t> Core::read(const Caller&, uint64_t handle, uint64_t offset, std::span<std::byte> out) {
-  Handle& open = handle_at(handle);
+  return read_handle(handle_at(handle), offset, out, true);
+}
+
+/// `may_degrade`: to a program, if the handle's rules allow it. While the file is open for writing they do not: what is
+/// interpolated must not come back, as the rest of a page that a program changes by a shared mapping.
+Result<size_t> Core::read_handle(Handle& open, uint64_t offset, std::span<std::byte> out, bool may_degrade) {
   if (!open.node) {
     const std::lock_guard lock(open.mutex);
     const size_t length =
@@ -202,11 +214,13 @@ Result<size_t> Core::read(const Caller&, uint64_t handle, uint64_t offset, std::
     }
     return length;
   }
-  if (open.image) {
-    return read_image(open, offset, out);
-  }
   Node& node = *open.node;
   const std::shared_lock lock(node.mutex);
+  ReadDamage damage(*this, open);
+  DamageHandler* const handler = may_degrade && open.rules && node.writers == 0 ? &damage : nullptr;
+  if (open.image) {
+    return read_image(open, offset, out, handler);
+  }
   if (offset >= node.inode.size) {
     return size_t{0};
   }
@@ -215,8 +229,8 @@ Result<size_t> Core::read(const Caller&, uint64_t handle, uint64_t offset, std::
     VARVE_TRY(check_exact(node));
   }
   VARVE_ASSIGN(const std::vector<uint8_t> levels, bound_levels(node, open));
-  VARVE_TRY(
-      read_content(node, offset, out.first(length), levels.empty() ? ViewLevels(open.finest) : ViewLevels(levels)));
+  VARVE_TRY(read_content(node, offset, out.first(length), levels.empty() ? ViewLevels(open.finest) : ViewLevels(levels),
+                         handler));
   return length;
 }
 
@@ -363,6 +377,7 @@ Status Core::clear_content(Node& node) {
   node.failed_seals = 0;
   node.write_error = {};  // what could not be sealed is gone
   ++node.version;
+  static_cast<void>(recheck_damage(node));
   return {};
 }
 
@@ -499,7 +514,7 @@ Result<size_t> Core::copy_range(const Caller& caller, uint64_t from_handle, uint
   length = std::min(length, kCopyAtMost);
   while (copied < length) {
     const std::span<std::byte> part(piece.data(), std::min(piece.size(), length - copied));
-    const auto got = read(caller, from_handle, from_offset + copied, part);
+    const auto got = read_handle(from, from_offset + copied, part, false);
     if (!got.ok() && copied == 0) {
       return got.error();
     }

@@ -74,16 +74,6 @@ Box bounding(const std::vector<SliceAxis>& axes, const Box& box) {
   return out;
 }
 
-std::vector<int64_t> strides_of(const Extents& shape, size_t element) {
-  std::vector<int64_t> strides(shape.size());
-  auto stride = static_cast<int64_t>(element);
-  for (size_t i = shape.size(); i-- > 0;) {
-    strides[i] = stride;
-    stride *= static_cast<int64_t>(shape[i]);
-  }
-  return strides;
-}
-
 int64_t dot(const std::vector<int64_t>& strides, const Extents& index) {
   int64_t at = 0;
   for (size_t i = 0; i < strides.size(); ++i) {
@@ -266,8 +256,8 @@ Status ImageReader::from_bricks(const ImagePart& part, uint32_t array, const Box
     if (!hits(part.axes, box, brick, found)) {
       return;
     }
-    const auto points =
-        whole ? reader_.brick(*sealed_, array, bricks[i], finest_) : reader_.points(*sealed_, array, bricks[i], level);
+    const auto points = whole ? reader_.brick(*sealed_, array, bricks[i], finest_, damage_)
+                              : reader_.points(*sealed_, array, bricks[i], level, damage_);
     if (!points.ok()) {
       error.note(points.error());
       return;

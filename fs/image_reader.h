@@ -17,17 +17,19 @@ std::vector<std::optional<uint32_t>> arrays_of(const FileImage& image, const Sea
 /// all wanted elements are points of.
 class ImageReader {
  public:
-  /// `sealed`: null where nothing is; then `arrays` is not looked at. Levels below `finest` are interpolated;
-  /// `original` has to do that, too. All must outlive this.
+  /// `sealed`: null where nothing is; then `arrays` is not looked at. Levels below `finest` are interpolated, and
+  /// damaged ones as `damage` (see Reader::read) says; `original` has to do both, too. All must outlive this.
   ImageReader(Reader& reader, ThreadPool& pool, const FileImage& image, const Sealed* sealed,
-              const std::vector<std::optional<uint32_t>>& arrays, const ReadOriginal& original, uint8_t finest = 0)
+              const std::vector<std::optional<uint32_t>>& arrays, const ReadOriginal& original, uint8_t finest = 0,
+              DamageHandler* damage = nullptr)
       : reader_(reader),
         pool_(pool),
         image_(image),
         sealed_(sealed),
         arrays_(arrays),
         original_(original),
-        finest_(finest) {}
+        finest_(finest),
+        damage_(damage) {}
 
   /// The range must lie in the image.
   Status read(uint64_t offset, std::span<std::byte> out) const;
@@ -45,6 +47,7 @@ class ImageReader {
   const std::vector<std::optional<uint32_t>>& arrays_;
   const ReadOriginal& original_;
   const uint8_t finest_;
+  DamageHandler* const damage_;
 };
 
 }  // namespace varve::fs

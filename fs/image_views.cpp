@@ -87,9 +87,9 @@ Result<ViewImagePointer> Core::image_of(InodeNumber view, std::string_view name)
   return made;
 }
 
-Result<size_t> Core::read_image(Handle& open, uint64_t offset, std::span<std::byte> out) {
+/// The lock is held, shared at least.
+Result<size_t> Core::read_image(Handle& open, uint64_t offset, std::span<std::byte> out, DamageHandler* damage) {
   Node& node = *open.node;
-  const std::shared_lock lock(node.mutex);
   const FileImage& image = open.image->image;
   if (!open.image->shows(open.node)) {
     return Error{ESTALE, fmt::format("{} was changed since this view of it was opened; open it again", node.name)};
@@ -102,10 +102,10 @@ Result<size_t> Core::read_image(Handle& open, uint64_t offset, std::span<std::by
   const auto arrays = sealed != nullptr ? open.image->arrays_of(*sealed) : nullptr;
   const std::vector<std::optional<uint32_t>> none;
   const ReadOriginal original = [&](uint64_t from, std::span<std::byte> part) {
-    return read_content(node, from, part, open.finest);
+    return read_content(node, from, part, open.finest, damage);
   };
-  VARVE_TRY(
-      ImageReader(reader_, pool_, image, sealed, arrays ? *arrays : none, original, open.finest).read(offset, out));
+  VARVE_TRY(ImageReader(reader_, pool_, image, sealed, arrays ? *arrays : none, original, open.finest, damage)
+                .read(offset, out));
   return out.size();
 }
 

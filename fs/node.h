@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "fs/damage.h"
 #include "fs/reader.h"
 #include "fs/staging.h"
 #include "index/index.h"
@@ -43,6 +44,8 @@ struct Node {
   bool staging_synced = false;           ///< a note of the staging, and its data, may be on the disk: fsync was called
   uint64_t version = 0;                  ///< grows with each change of content
   std::chrono::steady_clock::time_point last_write{};
+
+  DamageList damage;  ///< its lock is taken last
 
   unsigned handles = 0;
   unsigned writers = 0;          ///< handles open for writing

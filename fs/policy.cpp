@@ -16,9 +16,9 @@ namespace {
 
 constexpr uint64_t kShortestLine = 4096;    // elements of a 1-D array that a general bound may touch
 constexpr uint64_t kSmallestArray = 10000;  // bytes, likewise
-constexpr std::string_view kRuleKeys[] = {"path", "dataset", "bound", "integers", "raw"};
+constexpr std::string_view kRuleKeys[] = {"path", "dataset", "bound", "integers", "raw", "on_damage"};
 constexpr std::string_view kRawKeys[] = {"dtype", "shape", "big_endian"};
-constexpr std::string_view kTopKeys[] = {"rule"};
+constexpr std::string_view kTopKeys[] = {"on_damage", "rule"};
 constexpr std::string_view kBoundOfFloats = "bound";  // in a stored file policy
 constexpr std::string_view kBoundOfAll = "bound-integers";
 
@@ -124,6 +124,16 @@ Result<RawHint> get_raw(const toml::node& node) {
   return hint;
 }
 
+Result<OnDamage> get_on_damage(const toml::node& node) {
+  VARVE_ASSIGN(const std::string word, get_text(node, "on_damage"));
+  if (word != "eio" && word != "degrade") {
+    return at_line(line_of(node), fmt::format("'on_damage' is \"eio\" (reads of damaged elements fail) or \"degrade\" "
+                                              "(they are interpolated from coarser levels), not \"{}\"",
+                                              word));
+  }
+  return word == "eio" ? OnDamage::eio : OnDamage::degrade;
+}
+
 Result<PolicyRule> get_rule(const toml::table& table) {
   VARVE_TRY(check_keys(table, kRuleKeys, "in [[rule]]"));
   PolicyRule rule;
@@ -155,16 +165,18 @@ Result<PolicyRule> get_rule(const toml::table& table) {
   if (const toml::node* node = table.get("raw")) {
     VARVE_ASSIGN(rule.raw, get_raw(*node));
   }
-  if (!rule.bound && !rule.raw) {
+  if (const toml::node* node = table.get("on_damage")) {
+    VARVE_ASSIGN(rule.on_damage, get_on_damage(*node));
+  }
+  if (!rule.bound && !rule.raw && !rule.on_damage) {
     return at_line(rule.line,
                    "this rule does nothing: give it a 'bound' (\"abs:0.5\", \"rel:1e-3\", \"lossless\", ...), "
-                   "'raw', or both");
+                   "'raw', 'on_damage', or several of them");
   }
   return rule;
 }
 
 Result<std::vector<PolicyRule>> get_rules(const toml::table& root) {
-  VARVE_TRY(check_keys(root, kTopKeys, "at the top"));
   std::vector<PolicyRule> rules;
   const toml::node* node = root.get("rule");
   if (node == nullptr) {
@@ -385,8 +397,29 @@ Result<Policy> Policy::parse(std::string_view toml) {
     return Error{EINVAL, root.error().text};
   }
   Policy policy;
+  VARVE_TRY(check_keys(*root, kTopKeys, "at the top"));
+  if (const toml::node* node = root->get("on_damage")) {
+    VARVE_ASSIGN(policy.on_damage_, get_on_damage(*node));
+  }
   VARVE_ASSIGN(policy.rules_, get_rules(*root));
   return policy;
+}
+
+OnDamage Policy::on_damage(std::string_view path, std::string_view dataset) const {
+  for (const bool named : {true, false}) {
+    for (const PolicyRule& rule : rules_) {
+      if (rule.on_damage && rule.dataset.empty() != named && glob_match(rule.path, path) &&
+          (!named || dataset_match(rule.dataset, dataset))) {
+        return *rule.on_damage;
+      }
+    }
+  }
+  return on_damage_;
+}
+
+bool Policy::may_degrade() const {
+  return on_damage_ == OnDamage::degrade ||
+         std::ranges::any_of(rules_, [](const PolicyRule& rule) { return rule.on_damage == OnDamage::degrade; });
 }
 
 FilePolicy Policy::for_file(std::string_view path, const std::optional<codec::Bound>& inherited) const {

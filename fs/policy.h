@@ -11,6 +11,12 @@
 
 namespace varve::fs {
 
+/// What reads of elements give whose record is damaged.
+enum class OnDamage : uint8_t {
+  eio,      ///< EIO
+  degrade,  ///< values interpolated from coarser levels, as far as these are whole
+};
+
 /// One [[rule]] of policy.toml.
 struct PolicyRule {
   std::string
@@ -19,6 +25,7 @@ struct PolicyRule {
   std::optional<codec::Bound> bound;
   bool integers = false;  ///< `bound` applies to integers too
   std::optional<RawHint> raw;
+  std::optional<OnDamage> on_damage;
   size_t line = 0;  ///< in policy.toml, for messages
 };
 
@@ -54,10 +61,17 @@ class Policy {
   /// among rules the first in the file wins.
   FilePolicy for_file(std::string_view path, const std::optional<codec::Bound>& inherited) const;
 
+  /// What holds for an array now, however it was sealed. Rules with a dataset glob come before those without, and
+  /// before the key at the top of the file; among rules the first in the file wins.
+  OnDamage on_damage(std::string_view path, std::string_view dataset) const;
+  /// Does it say "degrade" anywhere?
+  bool may_degrade() const;
+
   const std::vector<PolicyRule>& rules() const { return rules_; }
 
  private:
   std::vector<PolicyRule> rules_;
+  OnDamage on_damage_ = OnDamage::eio;
 };
 
 /// Shell-like match: * and ? do not cross '/', ** does (and a leading or inner "**/" also stands for no directory at

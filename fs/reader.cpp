@@ -59,7 +59,8 @@ bool Sealed::lossy() const {
                      [](const codec::ArrayCodec& codec) { return codec.info().absolute_bound > 0; });
 }
 
-Status Reader::read(const Sealed& sealed, uint64_t offset, std::span<std::byte> out, const ViewLevels& levels) {
+Status Reader::read(const Sealed& sealed, uint64_t offset, std::span<std::byte> out, const ViewLevels& levels,
+                    DamageHandler* damage) {
   const uint64_t end = offset + out.size();
   if (end > sealed.layout.size) {
     return Error{EIO, "read past the end of the sealed content"};
@@ -69,7 +70,8 @@ Status Reader::read(const Sealed& sealed, uint64_t offset, std::span<std::byte> 
     const Extent& extent = sealed.layout.extent_at(at);
     const uint64_t skip = at - extent.offset;
     const uint64_t length = std::min(extent.length - skip, end - at);
-    VARVE_TRY(read_extent(sealed, extent, skip, out.subspan(at - offset, length), levels));
+    const Showing showing{extent.kind == Extent::Kind::array ? levels.of(extent.array) : uint8_t{0}, damage};
+    VARVE_TRY(read_extent(sealed, extent, skip, out.subspan(at - offset, length), showing));
     at += length;
   }
   return apply_patches(sealed, offset, out);
@@ -90,9 +92,8 @@ Status Reader::apply_patches(const Sealed& sealed, uint64_t offset, std::span<st
 }
 
 Status Reader::read_extent(const Sealed& sealed, const Extent& extent, uint64_t skip, std::span<std::byte> out,
-                           const ViewLevels& levels) {
-  const uint8_t finest = extent.kind == Extent::Kind::array ? levels.of(extent.array) : uint8_t{0};
-  if (extent.kind == Extent::Kind::hole || (extent.kind == Extent::Kind::array && finest == kNoElements)) {
+                           const Showing& showing) {
+  if (extent.kind == Extent::Kind::hole || (extent.kind == Extent::Kind::array && showing.finest == kNoElements)) {
     std::memset(out.data(), 0, out.size());
     return {};
   }
@@ -101,18 +102,18 @@ Status Reader::read_extent(const Sealed& sealed, const Extent& extent, uint64_t 
   }
   const size_t element = element_size(sealed.layout.arrays[extent.array].region.dtype);
   if (skip % element == 0 && out.size() % element == 0) {
-    return read_elements(sealed, extent, skip / element, out, finest);
+    return read_elements(sealed, extent, skip / element, out, showing);
   }
   const uint64_t first = skip / element;
   const uint64_t last = (skip + out.size() + element - 1) / element;
   Bytes whole((last - first) * element);
-  VARVE_TRY(read_elements(sealed, extent, first, whole, finest));
+  VARVE_TRY(read_elements(sealed, extent, first, whole, showing));
   std::memcpy(out.data(), whole.data() + (skip - first * element), out.size());
   return {};
 }
 
 Status Reader::read_elements(const Sealed& sealed, const Extent& extent, uint64_t first, std::span<std::byte> out,
-                             uint8_t finest) {
+                             const Showing& showing) {
   const ArrayRegion& region = sealed.layout.arrays[extent.array].region;
   const size_t element = element_size(region.dtype);
   const ChunkGeometry geometry(region, extent.chunk);
@@ -127,7 +128,7 @@ Status Reader::read_elements(const Sealed& sealed, const Extent& extent, uint64_
     const Box part = intersection(target, inside);
     const uint64_t valid = element_count(part.shape);
     if (valid > 0) {
-      VARVE_TRY(read_box(sealed, extent.array, part, target, to, finest));
+      VARVE_TRY(read_box(sealed, extent.array, part, target, to, showing));
     }
     if (valid < count) {
       VARVE_TRY(read_padding(sealed, extent, geometry, box, first, to));
@@ -172,13 +173,13 @@ Status Reader::read_padding(const Sealed& sealed, const Extent& extent, const Ch
 }
 
 Status Reader::read_box(const Sealed& sealed, uint32_t array, const Box& part, const Box& target, std::byte* out,
-                        uint8_t finest) {
+                        const Showing& showing) {
   const codec::ArrayCodec& codec = sealed.codecs[array];
   const size_t element = element_size(codec.dtype());
   const std::vector<uint64_t> bricks = codec.bricks_in(part);
   FirstError error;
   pool_.parallel_for(bricks.size(), [&](size_t i) {
-    const auto data = brick(sealed, array, bricks[i], finest);
+    const auto data = brick(sealed, array, bricks[i], showing.finest, showing.damage);
     if (!data.ok()) {
       error.note(data.error());
       return;
@@ -243,10 +244,65 @@ Result<Reader::LevelRecords> Reader::level_records(const Sealed& sealed, uint32_
   return records;
 }
 
-Result<BrickData> Reader::points(const Sealed& sealed, uint32_t array, uint64_t number, uint8_t level) {
-  if (level == 0) {
-    return brick(sealed, array, number, 0);
+/// The finest level from which on all records of a brick are whole. Nothing: not even the coarsest of its own is
+/// damaged.
+std::optional<uint8_t> Reader::finest_whole(const Sealed& sealed, uint32_t array, uint64_t brick, uint8_t finest) {
+  for (uint8_t level = codec::kCoarseLevel; level-- > finest;) {
+    const auto found = record(sealed, {array + 1, level, brick});
+    if (!found.ok() && found.error().code == EIO) {
+      return static_cast<uint8_t>(level + 1);
+    }
   }
+  return std::nullopt;
+}
+
+/// A brick that could not be decoded because of `reason`, from the levels that are whole.
+Result<BrickData> Reader::degraded_brick(const Sealed& sealed, uint32_t array, uint64_t number, const Showing& showing,
+                                         const Error& reason) {
+  if (showing.damage == nullptr || reason.code != EIO || !showing.damage->may_interpolate(sealed, array)) {
+    return reason;
+  }
+  const auto finest = finest_whole(sealed, array, number, showing.finest);
+  if (!finest) {
+    return reason;
+  }
+  auto data = whole_brick(sealed, array, number, *finest);
+  if (data.ok()) {
+    showing.damage->interpolated(sealed, array, number, *finest, reason);
+  }
+  return data;
+}
+
+Result<BrickData> Reader::points(const Sealed& sealed, uint32_t array, uint64_t number, uint8_t level,
+                                 DamageHandler* damage) {
+  if (level == 0) {
+    return brick(sealed, array, number, 0, damage);
+  }
+  auto data = whole_points(sealed, array, number, level);
+  if (data.ok()) {
+    return data;
+  }
+  VARVE_ASSIGN(const BrickData whole, degraded_brick(sealed, array, number, {level, damage}, data.error()));
+  const codec::ArrayCodec& codec = sealed.codecs[array];
+  const codec::Extents counts = codec.level_shape(number, level);
+  const size_t element = element_size(codec.dtype());
+  Bytes out(element_count(counts) * element);
+  StridedView from{const_cast<std::byte*>(whole->data()), strides_of(codec.brick_box(number).shape, element)};
+  const codec::Extents steps = codec.level_steps(level);
+  for (size_t axis = 0; axis < steps.size(); ++axis) {
+    from.strides[axis] *= static_cast<int64_t>(steps[axis]);
+  }
+  copy_strided(counts, from, {out.data(), strides_of(counts, element)}, element);
+  return std::make_shared<const Bytes>(std::move(out));
+}
+
+Result<BrickData> Reader::brick(const Sealed& sealed, uint32_t array, uint64_t number, uint8_t finest,
+                                DamageHandler* damage) {
+  auto data = whole_brick(sealed, array, number, finest);
+  return data.ok() ? data : degraded_brick(sealed, array, number, {finest, damage}, data.error());
+}
+
+Result<BrickData> Reader::whole_points(const Sealed& sealed, uint32_t array, uint64_t number, uint8_t level) {
   const auto kind = static_cast<uint8_t>(kPointsKind + level);
   return cache_.get({sealed.object, array + 1, kind, number}, [&]() -> Result<Bytes> {
     const codec::ArrayCodec& codec = sealed.codecs[array];
@@ -267,7 +323,7 @@ Result<BrickData> Reader::points(const Sealed& sealed, uint32_t array, uint64_t 
   });
 }
 
-Result<BrickData> Reader::brick(const Sealed& sealed, uint32_t array, uint64_t number, uint8_t finest) {
+Result<BrickData> Reader::whole_brick(const Sealed& sealed, uint32_t array, uint64_t number, uint8_t finest) {
   return cache_.get({sealed.object, array + 1, finest, number}, [&]() -> Result<Bytes> {
     const codec::ArrayCodec& codec = sealed.codecs[array];
     VARVE_ASSIGN(const BrickData grid, coarse_grid(sealed, array, codec.tile_of(number)));

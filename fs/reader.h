@@ -52,6 +52,17 @@ class ViewLevels {
   std::span<const uint8_t> each_;
 };
 
+/// What becomes of elements whose record is damaged. Thread-safe.
+class DamageHandler {
+ public:
+  virtual ~DamageHandler() = default;
+  /// May elements of this array be interpolated where their records are damaged?
+  virtual bool may_interpolate(const Sealed& sealed, uint32_t array) = 0;
+  /// Levels below `finest` of a brick were interpolated, because of `reason`.
+  virtual void interpolated(const Sealed& sealed, uint32_t array, uint64_t brick, uint8_t finest,
+                            const Error& reason) = 0;
+};
+
 /// Thread-safe. Decodes no more than the bricks a range touches.
 class Reader {
  public:
@@ -59,14 +70,18 @@ class Reader {
 
   /// Fills `out` with the file's bytes from `offset`; the range must lie inside the file. Levels that are not shown are
   /// interpolated, see ArrayCodec::decode_brick; of integers, which may be labels, points there are copies of the
-  /// nearest ones that are not.
-  Status read(const Sealed& sealed, uint64_t offset, std::span<std::byte> out, const ViewLevels& levels = {});
+  /// nearest ones that are not. The same is done with levels that are damaged, and those below, where `damage` allows
+  /// it; else, and without it, that is EIO.
+  Status read(const Sealed& sealed, uint64_t offset, std::span<std::byte> out, const ViewLevels& levels = {},
+              DamageHandler* damage = nullptr);
 
   /// The points of levels >= `level` (kCoarseLevel at most) of a brick, see ArrayCodec::decode_points, in the file's
   /// byte order.
-  Result<BrickData> points(const Sealed& sealed, uint32_t array, uint64_t brick, uint8_t level);
+  Result<BrickData> points(const Sealed& sealed, uint32_t array, uint64_t brick, uint8_t level,
+                           DamageHandler* damage = nullptr);
   /// All elements of a brick, levels below `finest` interpolated as read() does it, in the file's byte order.
-  Result<BrickData> brick(const Sealed& sealed, uint32_t array, uint64_t number, uint8_t finest);
+  Result<BrickData> brick(const Sealed& sealed, uint32_t array, uint64_t number, uint8_t finest,
+                          DamageHandler* damage = nullptr);
 
   /// What was read since this was made.
   const ReadCounts& reads() const { return reads_; }
@@ -77,18 +92,28 @@ class Reader {
     std::array<codec::Bytes, codec::kCoarseLevel> stored;
     std::array<std::optional<std::span<const std::byte>>, codec::kCoarseLevel> levels;
   };
+  /// How elements are shown.
+  struct Showing {
+    uint8_t finest = 0;
+    DamageHandler* damage = nullptr;
+  };
+  Result<BrickData> whole_points(const Sealed& sealed, uint32_t array, uint64_t brick, uint8_t level);
+  Result<BrickData> whole_brick(const Sealed& sealed, uint32_t array, uint64_t number, uint8_t finest);
+  std::optional<uint8_t> finest_whole(const Sealed& sealed, uint32_t array, uint64_t brick, uint8_t finest);
+  Result<BrickData> degraded_brick(const Sealed& sealed, uint32_t array, uint64_t number, const Showing& showing,
+                                   const Error& reason);
   Result<LevelRecords> level_records(const Sealed& sealed, uint32_t array, uint64_t brick, uint8_t finest);
   Result<codec::Bytes> record(const Sealed& sealed, const index::RecordKey& key);
   /// From its copy, if the tile's coarse record is damaged and has one.
   Result<codec::Bytes> coarse_record(const Sealed& sealed, uint32_t array, uint64_t tile);
   Status read_extent(const Sealed& sealed, const Extent& extent, uint64_t skip, std::span<std::byte> out,
-                     const ViewLevels& levels);
+                     const Showing& showing);
   Status read_elements(const Sealed& sealed, const Extent& extent, uint64_t first, std::span<std::byte> out,
-                       uint8_t finest);
+                       const Showing& showing);
   Status read_padding(const Sealed& sealed, const Extent& extent, const ChunkGeometry& geometry, const codec::Box& box,
                       uint64_t first, std::byte* out);
   Status read_box(const Sealed& sealed, uint32_t array, const codec::Box& part, const codec::Box& target,
-                  std::byte* out, uint8_t finest);
+                  std::byte* out, const Showing& showing);
   Status read_stream(const Sealed& sealed, uint32_t region, uint64_t offset, std::span<std::byte> out);
   Status apply_patches(const Sealed& sealed, uint64_t offset, std::span<std::byte> out);
   Result<BrickData> coarse_grid(const Sealed& sealed, uint32_t array, uint64_t tile);

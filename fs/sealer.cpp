@@ -165,7 +165,7 @@ Result<Layout> Sealer::recognise(const SealJob& job, bool require_arrays) {
   layout.size = job.size;
   layout.format = "bytes";
   layout.holes = job.holes;
-  ContentView view(job.size, job.read);
+  ContentView view(job.size, job.look ? job.look : job.read);
   if (job.size == 0 || !worth_recognising(job.name, view, job.policy.raw)) {
     return require_arrays ? Result<Layout>(Error{EAGAIN, "no array to be expected"}) : Result<Layout>(layout);
   }

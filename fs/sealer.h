@@ -19,6 +19,7 @@ struct SealJob {
   FilePolicy policy;
   uint64_t size = 0;
   ReadContent read;
+  ReadContent look;   ///< for recognisers, which store nothing: damaged elements may be interpolated. Empty: `read`
   IntervalSet holes;  ///< ranges known never to have been written
 
   std::shared_ptr<const Sealed> base;  ///< what was sealed before, if any

@@ -38,6 +38,13 @@ IntervalSet holes_of(Staging& staging) {
   return holes;
 }
 
+/// For whoever looks at a file's structure: what an element is does not matter.
+class AnyElements final : public DamageHandler {
+ public:
+  bool may_interpolate(const Sealed&, uint32_t) override { return true; }
+  void interpolated(const Sealed&, uint32_t, uint64_t, uint8_t, const Error&) override {}
+};
+
 }  // namespace
 
 /// An open waits here until what earlier writers left is sealed, and does the work itself when no thread has begun.
@@ -99,12 +106,17 @@ Result<SealJob> Core::make_seal_job(const NodePointer& node) {
   VARVE_ASSIGN(job.policy, policy_of(node->number));
   job.size = node->inode.size;
   const uint64_t version = node->version;
-  job.read = [this, node, version](uint64_t offset, std::span<std::byte> out) -> Status {
+  const auto read = [this, node, version](uint64_t offset, std::span<std::byte> out, DamageHandler* damage) -> Status {
     const std::shared_lock lock(node->mutex);
     if (node->version != version) {
       return Error{EAGAIN, "the file changed while it was being sealed"};
     }
-    return read_content(*node, offset, out);
+    return read_content(*node, offset, out, {}, damage);
+  };
+  job.read = [read](uint64_t offset, std::span<std::byte> out) { return read(offset, out, nullptr); };
+  job.look = [read](uint64_t offset, std::span<std::byte> out) {
+    AnyElements any;
+    return read(offset, out, &any);
   };
   Staging& staging = *node->staging;
   if (staging.base() == 0) {
@@ -198,6 +210,7 @@ Status Core::put_content(index::Batch& batch, Node& node, const std::shared_ptr<
   node.inode_changed = false;
   node.sealed = sealed;
   drop_staging(node);
+  static_cast<void>(recheck_damage(node));
   return {};
 }
 

@@ -90,7 +90,7 @@ Status set_in_mount(const std::string& path, const std::string& text) {
     return Error{errno, fmt::format("cannot open {}: {}; only the owner of the mount's root may change the rules", path,
                                     reason(errno))};
   }
-  Status written = write_all(descriptor, path, text);
+  Status written = write_all(descriptor, path, text.empty() ? "\n" : text);  // what is not written is not obeyed
   if (::close(descriptor) != 0 && written.ok()) {
     return Error{errno, fmt::format("the mount refused the rules ({}): its log says why", reason(errno))};
   }
@@ -229,6 +229,9 @@ Status test(const std::string& where, const std::string& path, const std::string
   VARVE_ASSIGN(const auto inherited, place.mount ? inherited_in_mount(place.mount->mountpoint, relative)
                                                  : inherited_in_store(place.store, relative));
   print_choice(policy, relative, dataset, inherited);
+  if (policy.on_damage(relative, dataset) == fs::OnDamage::degrade) {
+    fmt::print("  damaged elements are interpolated (on_damage = \"degrade\")\n");
+  }
   if (dataset.empty()) {
     fmt::print("  for floating-point arrays of measurements; name a DATASET to try rules that name one\n");
   }
@@ -255,6 +258,8 @@ void add_policy(CLI::App& app, int& status) {
       "  path = \"runs/**/*.h5\"\n"
       "  dataset = \"/fields/*\"\n"
       "  bound = \"rel:1e-3\"\n"
+      "on_damage = \"degrade\", at the top or in a rule, interpolates elements that a drive damaged; default: "
+      "\"eio\".\n"
       "Bounds: abs:V, rel:V (of the range), abs:V+rel:V, pwrel:V (of each value), psnr:DB, ratio:R, bits:B (of the\n"
       "mantissa), lossless. Integers keep all their bits but where a rule has 'integers = true' or the dataset's "
       "name.");

@@ -266,5 +266,18 @@ TEST(Policy, PathsMayHoldAnyCharacters) {
             1U);
 }
 
+TEST(Policy, SaysWhatBecomesOfDamagedElements) {
+  const Policy policy = parsed(
+      "on_damage = \"degrade\"\n[[rule]]\npath = \"exact/**\"\non_damage = \"eio\"\n"
+      "[[rule]]\ndataset = \"u\"\non_damage = \"degrade\"\n[[rule]]\npath = \"**\"\nbound = \"abs:1\"\n");
+  EXPECT_TRUE(policy.may_degrade());
+  EXPECT_EQ(policy.on_damage("a.h5", "/v"), OnDamage::degrade);
+  EXPECT_EQ(policy.on_damage("exact/a.h5", "/v"), OnDamage::eio);
+  EXPECT_EQ(policy.on_damage("exact/a.h5", "/u"), OnDamage::degrade) << "rules with a dataset come first";
+  EXPECT_FALSE(parsed("on_damage = \"eio\"\n").may_degrade());
+  EXPECT_EQ(parsed("").on_damage("a", ""), OnDamage::eio);
+  EXPECT_TRUE(policy.for_file("exact/a.h5", std::nullopt).choices.size() == 1) << "such rules give no bound";
+}
+
 }  // namespace
 }  // namespace varve::fs
