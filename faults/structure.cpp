@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "fs/formats/check.h"
 #include "fs/formats/hdf5.h"
 #include "fs/intervals.h"
 #include "fs/policy.h"
@@ -49,12 +50,10 @@ std::vector<Segment> without_overlap(const std::vector<Segment>& claims, uint64_
 
 void add_arrays(const fs::Recognised& recognised, std::vector<Segment>& claims) {
   for (const fs::ArrayRegion& array : recognised.arrays) {
-    uint64_t bytes = codec::element_size(array.dtype);
-    for (const uint64_t extent : array.chunk_shape) {
-      bytes *= extent;
-    }
+    const bool filtered = !array.filters.empty();  // no elements there, but bytes
     for (const fs::ChunkPlace& place : array.chunks) {
-      claims.push_back({place.offset, bytes, "raw_data", array.name, array.dtype, array.big_endian});
+      claims.push_back({place.offset, fs::stored_bytes(array, place), "raw_data", array.name,
+                        filtered ? codec::DType::u8 : array.dtype, !filtered && array.big_endian});
     }
   }
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "fs/core.h"
+#include "fs/formats/chunk_filters.h"
 #include "fs/log.h"
 
 namespace varve::fs {
@@ -351,6 +352,9 @@ Result<std::string> Core::max_error_of(InodeNumber inode) {
     VARVE_ASSIGN(level, region_level(view));
   }
   std::vector<uint8_t> levels(layout.arrays.size(), level);
+  for (size_t i = 0; i < levels.size() && !is_region(view); ++i) {
+    levels[i] = is_deflated(layout.arrays[i].region) ? 0 : level;  // see Reader::filtered_chunk
+  }
   if (is_bound(view)) {
     VARVE_ASSIGN(const codec::Bound bound, parse_view_bound(bounds_.spec_of(view)));
     VARVE_ASSIGN(levels, levels_within(*node->sealed, bound));

@@ -18,7 +18,8 @@ struct BrickName {
   index::ObjectId object = 0;
   uint32_t region = 0;
   uint8_t kind = 0;  ///< 0...3: a brick decoded down to that level; 4: a chunk of a stream; 5: a tile's coarse grid;
-                     ///< 6...8: a brick's points of levels 1...3 and up alone
+                     ///< 6...8: a brick's points of levels 1...3 and up alone; 9...12: a chunk as the file has
+                     ///< it, of the array's levels 0...3 and up
   uint64_t number = 0;
   bool operator==(const BrickName&) const = default;
 };

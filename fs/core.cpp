@@ -37,7 +37,10 @@ Core::Core(std::unique_ptr<index::Index> index, const FileSystemOptions& options
       cache_(options.cache_bytes),
       reader_(*index_, cache_, pool_),
       recognisers_(options.recogniser),
-      sealer_(*index_, pool_, recognisers_, options.device.get()),
+      sealer_(*index_, pool_, recognisers_, options.device.get(),
+              [this] {
+                return std::make_unique<Staging>(index_->device(), staging_directory_, index_->new_cookie(), 0, 0);
+              }),
       policy_(index_->path() + "/policy.toml"),
       scrub_(*index_),
       nodes_(*index_) {}

@@ -7,6 +7,7 @@
 #include "fs/box_copy.h"
 #include "fs/first_error.h"
 #include "fs/formats/check.h"
+#include "fs/formats/chunk_filters.h"
 
 namespace varve::fs {
 
@@ -120,18 +121,20 @@ uint8_t level_of(const codec::ArrayCodec& codec, const std::vector<SliceAxis>& a
 
 bool same_place(const ArrayRegion& a, const ArrayRegion& b) {
   return a.dtype == b.dtype && a.big_endian == b.big_endian && a.shape == b.shape && a.chunk_shape == b.chunk_shape &&
-         a.chunks == b.chunks;
+         a.chunks == b.chunks && a.filters == b.filters &&
+         std::equal(
+             a.stored.begin(), a.stored.end(), b.stored.begin(), b.stored.end(),
+             [](const StoredChunk& c, const StoredChunk& d) { return c.length == d.length && c.skipped == d.skipped; });
 }
 
 bool is_patched(const Layout& layout, const ArrayRegion& region) {
   if (layout.patches.empty()) {
     return false;
   }
-  const uint64_t length = codec::element_count(region.chunk_shape) * element_size(region.dtype);
   return std::any_of(region.chunks.begin(), region.chunks.end(), [&](const ChunkPlace& place) {
     const auto patch = std::partition_point(layout.patches.begin(), layout.patches.end(),
                                             [&](const Patch& p) { return p.offset + p.length <= place.offset; });
-    return patch != layout.patches.end() && patch->offset < place.offset + length;
+    return patch != layout.patches.end() && patch->offset < place.offset + stored_bytes(region, place);
   });
 }
 
@@ -299,6 +302,16 @@ Status ImageReader::from_chunks(const ImagePart& part, const Box& box, bool abse
       return {};
     }
     const std::vector<int64_t> strides = strides_of(geometry.shape(), element);
+    if (!from.region.filters.empty()) {
+      VARVE_ASSIGN(codec::Bytes elements, unfiltered_chunk(from.region, *place, original_));
+      StridedView source{elements.data(), strides};
+      for (size_t i = 0; i < counts.size(); ++i) {
+        source.data += static_cast<int64_t>(found[i].element - geometry.origin()[i]) * strides[i];
+        source.strides[i] *= part.axes[i].step;
+      }
+      copy_strided(counts, source, target, element);
+      return {};
+    }
     const Span span = span_of(found, part.axes, strides, element);
     const auto tail = [&](const auto& all) {
       return std::decay_t<decltype(all)>(all.begin() + static_cast<ptrdiff_t>(span.first), all.end());

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "fs/formats/check.h"
 #include "fs/serial.h"
 
 namespace varve::fs {
@@ -16,7 +17,7 @@ using codec::Extents;
 
 namespace {
 
-constexpr uint64_t kLayoutVersion = 2;  // 1: without errors of level views
+constexpr uint64_t kLayoutVersion = 3;  // 1: without errors of level views; 2: without filters
 constexpr size_t kCompressFrom = 512;
 constexpr uint64_t kMaxLayoutBytes = uint64_t{4} << 30;
 
@@ -39,6 +40,33 @@ IntervalSet read_intervals(SerialReader& in) {
     set.add(begin, last);
   }
   return set;
+}
+
+void write_filters(SerialWriter& out, const ArrayRegion& region) {
+  out.number(region.filters.size());
+  for (const ChunkFilter& filter : region.filters) {
+    out.number(static_cast<uint64_t>(filter.kind));
+    out.number(filter.parameter);
+  }
+  for (const StoredChunk& chunk : region.stored) {
+    out.number(chunk.length);
+    out.number(chunk.skipped);
+    out.number(chunk.sum);
+  }
+}
+
+void read_filters(SerialReader& in, ArrayRegion& region) {
+  region.filters.resize(in.count(2));
+  for (ChunkFilter& filter : region.filters) {
+    filter.kind = static_cast<ChunkFilter::Kind>(in.number());
+    filter.parameter = static_cast<uint32_t>(in.number());
+  }
+  region.stored.resize(region.filters.empty() ? 0 : region.chunks.size());
+  for (StoredChunk& chunk : region.stored) {
+    chunk.length = in.number();
+    chunk.skipped = static_cast<uint32_t>(in.number());
+    chunk.sum = in.number();
+  }
 }
 
 void write_array(SerialWriter& out, const ArrayEntry& entry) {
@@ -72,6 +100,7 @@ void write_array(SerialWriter& out, const ArrayEntry& entry) {
     out.real(entry.least);
     out.real(entry.greatest);
   }
+  write_filters(out, region);
 }
 
 ArrayEntry read_array(SerialReader& in, uint64_t version) {
@@ -107,6 +136,9 @@ ArrayEntry read_array(SerialReader& in, uint64_t version) {
     entry.least = in.real();
     entry.greatest = in.real();
   }
+  if (version > 2) {
+    read_filters(in, region);
+  }
   return entry;
 }
 
@@ -132,9 +164,11 @@ Status Layout::build_extents() {
   for (size_t i = 0; i < arrays.size(); ++i) {
     for (const ChunkPlace& place : arrays[i].region.chunks) {
       const ChunkGeometry geometry(arrays[i].region, place.chunk);
-      if (geometry.bytes() > 0) {
+      const uint64_t length =
+          arrays[i].region.filters.empty() ? geometry.bytes() : stored_chunk(arrays[i].region, place).length;
+      if (length > 0) {
         pieces.push_back({.offset = place.offset,
-                          .length = geometry.bytes(),
+                          .length = length,
                           .kind = Extent::Kind::array,
                           .array = static_cast<uint32_t>(i),
                           .chunk = place.chunk,
@@ -191,6 +225,7 @@ std::string Layout::serialise() const {
   out.number(size);
   out.text(format);
   out.text(note);
+  out.text(deflater);
   write_intervals(out, holes);
   write_intervals(out, patched);
   out.number(arrays.size());
@@ -228,6 +263,7 @@ Result<Layout> Layout::parse(std::string_view text) {
   layout.size = in.number();
   layout.format = in.text();
   layout.note = in.text();
+  layout.deflater = version > 2 ? in.text() : "";
   layout.holes = read_intervals(in);
   layout.patched = read_intervals(in);
   layout.arrays.resize(in.count());

@@ -3,6 +3,9 @@
 // The bytes that belong to no array element (headers, padding of edge chunks, everything of an unrecognised file), in
 // file order, are the *bytes stream*: region 0, cut into records of kStreamChunk bytes. A file range is mapped by its
 // extents, which cover the file without gaps; patches, in file order, form the *patch stream* and win over extents.
+//
+// The chunks of an array may be filtered (chunk_filters.h): then an extent is a chunk as the file has it, its elements
+// and padding are those before the filters, and no patch lies over it.
 #pragma once
 
 #include <optional>
@@ -49,8 +52,9 @@ struct Patch {
 
 struct Layout {
   uint64_t size = 0;
-  std::string format;  ///< "bytes", "npy", "hdf5", ...
-  std::string note;    ///< what a person should know: why a recogniser gave up, ...
+  std::string format;    ///< "bytes", "npy", "hdf5", ...
+  std::string note;      ///< what a person should know: why a recogniser gave up, ...
+  std::string deflater;  ///< where arrays are deflated in the file: the library that gave its bytes again
   std::vector<ArrayEntry> arrays;
   IntervalSet holes;    ///< wholly unwritten ranges outside arrays
   IntervalSet patched;  ///< ranges that the patch stream holds

@@ -248,6 +248,11 @@ codec::Bound FilePolicy::bound_for(const ArrayRegion& array, std::string* why) c
     return decide(lossless,
                   fmt::format("{} is lossless: it carries its own checksum, which no bound may break", title(array)));
   }
+  if (array.keep_exact == "deflated") {
+    return decide(lossless, fmt::format("{} is lossless: its file has it deflated, and other values would take another "
+                                        "number of bytes there",
+                                        title(array)));
+  }
   if (!codec::is_float(array.dtype)) {
     if (!choice->integers && !names_exactly(choice->dataset)) {
       return decide(lossless, fmt::format("{} is lossless: it holds integers ({}), which a bound touches only where a "

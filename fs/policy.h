@@ -41,9 +41,9 @@ struct FilePolicy {
 
   /// The bound for one array, after the contract's protections. Unless a choice names the dataset, arrays with
   /// keep_exact, 1-D arrays of under 4,096 elements (or pairs) and arrays of under 10,000 bytes stay lossless;
-  /// "checksummed" stays so even then. A glob of nothing but * and / names no dataset. Integers stay lossless unless
-  /// the choice says `integers` or names the dataset with a last component free of wildcards: identifiers and labels
-  /// must not change because a glob caught them. `why` (if not null) gets a sentence.
+  /// "checksummed" and "deflated" stay so even then. A glob of nothing but * and / names no dataset. Integers stay
+  /// lossless unless the choice says `integers` or names the dataset with a last component free of wildcards:
+  /// identifiers and labels must not change because a glob caught them. `why` (if not null) gets a sentence.
   codec::Bound bound_for(const ArrayRegion& array, std::string* why = nullptr) const;
 
   std::string serialise() const;

@@ -9,6 +9,8 @@
 #include "codec/labels.h"
 #include "fs/box_copy.h"
 #include "fs/first_error.h"
+#include "fs/formats/check.h"
+#include "fs/formats/chunk_filters.h"
 #include "fs/log.h"
 
 namespace varve::fs {
@@ -22,7 +24,8 @@ namespace {
 
 constexpr uint8_t kGridKind = 5;
 constexpr uint8_t kStreamKind = 4;
-constexpr uint8_t kPointsKind = 5;  ///< and a level from 1 on
+constexpr uint8_t kPointsKind = 5;    ///< and a level from 1 on
+constexpr uint8_t kFilteredKind = 9;  ///< and a level from 0 on
 
 bool is_integer(codec::DType type) {
   using codec::DType;
@@ -100,6 +103,11 @@ Status Reader::read_extent(const Sealed& sealed, const Extent& extent, uint64_t 
   if (extent.kind == Extent::Kind::stream) {
     return read_stream(sealed, index::kBytesRegion, extent.stream + skip, out);
   }
+  if (!sealed.layout.arrays[extent.array].region.filters.empty()) {
+    VARVE_ASSIGN(const BrickData chunk, filtered_chunk(sealed, extent, showing));
+    std::memcpy(out.data(), chunk->data() + skip, out.size());
+    return {};
+  }
   const size_t element = element_size(sealed.layout.arrays[extent.array].region.dtype);
   if (skip % element == 0 && out.size() % element == 0) {
     return read_elements(sealed, extent, skip / element, out, showing);
@@ -110,6 +118,39 @@ Status Reader::read_extent(const Sealed& sealed, const Extent& extent, uint64_t 
   VARVE_TRY(read_elements(sealed, extent, first, whole, showing));
   std::memcpy(out.data(), whole.data() + (skip - first * element), out.size());
   return {};
+}
+
+Result<Bytes> Reader::make_filtered(const Sealed& sealed, const Extent& extent, const Showing& showing) {
+  const ArrayRegion& region = sealed.layout.arrays[extent.array].region;
+  const ChunkPlace* const place = find_chunk(region, extent.chunk);
+  const StoredChunk& stored = stored_chunk(region, *place);
+  Bytes elements(ChunkGeometry(region, extent.chunk).bytes());
+  VARVE_TRY(read_elements(sealed, extent, 0, elements, showing));
+  auto made = redo_filters(region, stored.skipped, std::move(elements));
+  if (!made.ok() || made->size() != stored.length || (is_deflated(region) && sum_of_chunk(*made) != stored.sum)) {
+    return Error{EIO, fmt::format("array {}, chunk {} at offset {}: filtered again by {} its elements do not give the "
+                                  "bytes that {} gave when the file was sealed; mount the store with that library. The "
+                                  "elements can be read under .varve/region",
+                                  region.name, extent.chunk, place->offset, deflating_library(),
+                                  sealed.layout.deflater.empty() ? "the filters" : sealed.layout.deflater)};
+  }
+  return made;
+}
+
+/// A chunk as the file has it. Deflated ones show all levels, and no damaged ones: others would take other numbers of
+/// bytes. What was interpolated for damage is not kept.
+Result<BrickData> Reader::filtered_chunk(const Sealed& sealed, const Extent& extent, Showing showing) {
+  const bool deflated = is_deflated(sealed.layout.arrays[extent.array].region);
+  showing.finest = deflated ? 0 : showing.finest;
+  const auto kind = static_cast<uint8_t>(kFilteredKind + showing.finest);
+  auto whole = cache_.get({sealed.object, extent.array + 1, kind, extent.chunk}, [&] {
+    return make_filtered(sealed, extent, {showing.finest, nullptr});
+  });
+  if (whole.ok() || showing.damage == nullptr || deflated) {
+    return whole;
+  }
+  VARVE_ASSIGN(Bytes degraded, make_filtered(sealed, extent, showing));
+  return std::make_shared<const Bytes>(std::move(degraded));
 }
 
 Status Reader::read_elements(const Sealed& sealed, const Extent& extent, uint64_t first, std::span<std::byte> out,

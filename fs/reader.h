@@ -108,6 +108,8 @@ class Reader {
   Result<codec::Bytes> coarse_record(const Sealed& sealed, uint32_t array, uint64_t tile);
   Status read_extent(const Sealed& sealed, const Extent& extent, uint64_t skip, std::span<std::byte> out,
                      const Showing& showing);
+  Result<BrickData> filtered_chunk(const Sealed& sealed, const Extent& extent, Showing showing);
+  Result<codec::Bytes> make_filtered(const Sealed& sealed, const Extent& extent, const Showing& showing);
   Status read_elements(const Sealed& sealed, const Extent& extent, uint64_t first, std::span<std::byte> out,
                        const Showing& showing);
   Status read_padding(const Sealed& sealed, const Extent& extent, const ChunkGeometry& geometry, const codec::Box& box,

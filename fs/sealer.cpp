@@ -8,6 +8,8 @@
 #include <limits>
 #include <mutex>
 
+#include "fs/bytes_stream.h"
+#include "fs/formats/chunk_filters.h"
 #include "fs/log.h"
 #include "fs/tile_changes.h"
 
@@ -77,12 +79,72 @@ struct Sealer::Work {
   std::vector<std::vector<std::vector<codec::Record>>> ready;
   /// For each array and tile that is not shared: what its level views differ by.
   std::vector<std::vector<codec::LevelErrors>> errors;
+  /// For each array: its elements, if it is filtered; else null.
+  std::vector<std::unique_ptr<UnfilteredArray>> unfiltered;
   size_t ready_bytes = 0;
   std::unique_ptr<index::ObjectWriter> writer;
   bool lossy = false;
 };
 
 namespace {
+
+uint64_t bytes_of(const std::vector<codec::Record>& records) {
+  uint64_t bytes = 0;
+  for (const codec::Record& record : records) {
+    bytes += record.data.size();
+  }
+  return bytes;
+}
+
+uint64_t bytes_of(const std::vector<std::vector<codec::Record>>& tiles) {
+  uint64_t bytes = 0;
+  for (const auto& records : tiles) {
+    bytes += bytes_of(records);
+  }
+  return bytes;
+}
+
+/// Bytes of all chunks, less what the layout needs to give each of them back.
+double deflated_bytes(const ArrayRegion& region) {
+  constexpr double kNoted = 12;
+  double bytes = 0;
+  for (const StoredChunk& chunk : region.stored) {
+    bytes += static_cast<double>(chunk.length) - kNoted;
+  }
+  return bytes;
+}
+
+/// Stored bytes of a lossless array for each byte of its elements: by `ready`, if it has its records; else by a few
+/// tiles.
+Result<double> share_stored(const ArrayCodec& codec, const std::vector<std::vector<codec::Record>>& ready,
+                            const std::function<Status(const Box&, std::byte*)>& read) {
+  constexpr uint64_t kTried = 4;
+  uint64_t elements = ready.empty() ? 0 : element_count(codec.shape()) * element_size(codec.dtype());
+  uint64_t stored = bytes_of(ready);
+  const uint64_t tried = ready.empty() ? std::min(codec.tile_count(), kTried) : 0;
+  for (uint64_t i = 0; i < tried; ++i) {
+    const uint64_t tile = i * codec.tile_count() / tried;
+    const Box box = codec.tile_box(tile);
+    Bytes data(element_count(box.shape) * element_size(codec.dtype()));
+    VARVE_TRY(read(box, data.data()));
+    VARVE_ASSIGN(const auto records, codec.encode_tile(tile, data.data(), true, nullptr, nullptr));
+    stored += bytes_of(records);
+    elements += data.size();
+  }
+  return elements == 0 ? 0 : static_cast<double>(stored) / static_cast<double>(elements);
+}
+
+/// EINVAL: the file's own bytes of a deflated array take less.
+Status check_worth(const ArrayRegion& region, const ArrayCodec& codec,
+                   const std::vector<std::vector<codec::Record>>& ready,
+                   const std::function<Status(const Box&, std::byte*)>& read) {
+  if (!is_deflated(region)) {
+    return {};
+  }
+  VARVE_ASSIGN(const double share, share_stored(codec, ready, read));
+  const auto bytes = static_cast<double>(element_count(region.shape) * element_size(region.dtype));
+  return share * bytes < deflated_bytes(region) ? Status() : Error{EINVAL, "its file has it deflated to fewer bytes"};
+}
 
 /// Cuts the shape along the slowest axis to what the file stores (a dataset is often declared long before it is
 /// filled). False: so little of it is stored that it is cheaper kept as bytes.
@@ -99,63 +161,6 @@ bool worth_encoding(ArrayRegion& region) {
     region.shape[0] = slowest;
   }
   return stored > 0 && element_count(region.shape) / kSparse <= stored;
-}
-
-/// Copies what falls into [begin, begin + out.size()) of the bytes stream of the padding of one chunk of an array.
-Status read_padding_bytes(const ArrayRegion& region, const Extent& extent, const ReadContent& read, uint64_t begin,
-                          std::span<std::byte> out) {
-  const ChunkGeometry geometry(region, extent.chunk);
-  const uint64_t end = begin + out.size();
-  if (geometry.padding_bytes() == 0 || extent.stream + geometry.padding_bytes() <= begin) {
-    return {};
-  }
-  // Padding is what lies between the runs of valid elements.
-  const size_t element = element_size(region.dtype);
-  uint64_t at = 0;  // in the chunk
-  uint64_t stream = extent.stream;
-  Status status;
-  const auto padding_until = [&](uint64_t stop) {
-    const uint64_t from = std::max(begin, stream);
-    const uint64_t to = std::min(end, stream + (stop - at));
-    if (from < to && status.ok()) {
-      status = read(extent.offset + at + (from - stream), out.subspan(from - begin, to - from));
-    }
-    stream += stop - at;
-  };
-  const Box valid{geometry.origin(), geometry.valid()};
-  for_each_run(valid, geometry.origin(), geometry.shape(), [&](uint64_t offset, uint64_t elements) {
-    padding_until(offset * element);
-    at = (offset + elements) * element;
-  });
-  padding_until(geometry.bytes());
-  return status;
-}
-
-/// The bytes of one record of the bytes stream, gathered from the file.
-Status read_stream_chunk(const Layout& layout, uint64_t chunk, const ReadContent& read, std::span<std::byte> out) {
-  const uint64_t begin = chunk * kStreamChunk;
-  const uint64_t end = begin + out.size();
-  auto extent = std::lower_bound(layout.extents.begin(), layout.extents.end(), begin,
-                                 [](const Extent& e, uint64_t value) { return e.stream < value; });
-  // The extent before the first that starts at or after `begin` may reach into the chunk.
-  if (extent != layout.extents.begin()) {
-    --extent;
-  }
-  for (; extent != layout.extents.end() && extent->stream < end; ++extent) {
-    if (extent->kind == Extent::Kind::hole) {
-      continue;
-    }
-    if (extent->kind == Extent::Kind::stream) {
-      const uint64_t from = std::max(begin, extent->stream);
-      const uint64_t to = std::min(end, extent->stream + extent->length);
-      if (from < to) {
-        VARVE_TRY(read(extent->offset + (from - extent->stream), out.subspan(from - begin, to - from)));
-      }
-      continue;
-    }
-    VARVE_TRY(read_padding_bytes(layout.arrays[extent->array].region, *extent, read, begin, out));
-  }
-  return {};
 }
 
 }  // namespace
@@ -190,10 +195,30 @@ Result<Layout> Sealer::recognise(const SealJob& job, bool require_arrays) {
   return layout;
 }
 
+/// Takes chunks whose filters cannot be redone out of `region`. Null: it has no filters.
+Result<std::unique_ptr<UnfilteredArray>> Sealer::unfilter(const Work& work, ArrayRegion& region) {
+  if (region.filters.empty()) {
+    return std::unique_ptr<UnfilteredArray>();
+  }
+  const SealJob& job = work.job;
+  const auto old = job.base ? find_predecessor(*job.base, region) : std::nullopt;
+  const auto known = [&](size_t index) {
+    return old ? unchanged_chunk(job.base->layout.arrays[*old].region, region, index, job.dirty) : nullptr;
+  };
+  auto unfiltered = std::make_unique<UnfilteredArray>(region, job.read, make_scratch_());
+  Status kept = unfiltered->keep_exact_chunks(pool_, known, region);
+  if (!kept.ok() && (kept.error().code == ENOSPC || kept.error().code == EDQUOT)) {
+    return Error{EINVAL, fmt::format("no room for its elements without their filters: {}", kept.error().text)};
+  }
+  VARVE_TRY(kept);
+  return unfiltered;
+}
+
 /// Finds or makes the codec of one array and adds both to the work.
 Status Sealer::plan_array(Work& work, ArrayEntry entry) {
   const ArrayRegion& region = entry.region;
   const SealJob& job = work.job;
+  VARVE_ASSIGN(std::unique_ptr<UnfilteredArray> unfiltered, unfilter(work, entry.region));
   entry.bound = job.policy.bound_for(region, &entry.why);
   std::optional<uint32_t> old;
   std::vector<TileFate> fates;
@@ -227,20 +252,18 @@ Status Sealer::plan_array(Work& work, ArrayEntry entry) {
     codec::ArraySpec spec{region.dtype, region.shape, entry.bound, region.fill_values};
     spec.measure = true;
     spec.parallel = [&](size_t count, const std::function<void(size_t)>& part) { pool_.parallel_for(count, part); };
-    const auto read = [&](const Box& box, std::byte* out) { return gather_box(region, box, job.read, out); };
+    const auto read = [&](const Box& box, std::byte* out) {
+      return gather_box(region, unfiltered.get(), job.read, box, out);
+    };
     if (!job.base && element_count(region.shape) <= ArrayCodec::kEncodeWhole && work.ready_bytes < kMostReadyBytes) {
       VARVE_ASSIGN(codec::EncodedArray encoded, ArrayCodec::encode_array(spec, read));
       codec = std::move(encoded.codec);
       ready = std::move(encoded.tiles);
       errors = std::move(encoded.errors);
-      for (const auto& records : ready) {
-        for (const codec::Record& record : records) {
-          work.ready_bytes += record.data.size();
-        }
-      }
     } else {
       VARVE_ASSIGN(codec, ArrayCodec::plan(spec, read));
     }
+    VARVE_TRY(check_worth(region, *codec, ready, read));
     if (job.base) {
       fates = tile_fates(region, *codec, *job.base, old, job.dirty);
     }
@@ -262,9 +285,11 @@ Status Sealer::plan_array(Work& work, ArrayEntry entry) {
   work.codecs.push_back(*std::move(codec));
   work.old.push_back(old);
   work.fates.push_back(std::move(fates));
+  work.ready_bytes += bytes_of(ready);
   work.ready.push_back(std::move(ready));
   errors.resize(work.codecs.back().tile_count());
   work.errors.push_back(std::move(errors));
+  work.unfiltered.push_back(std::move(unfiltered));
   return {};
 }
 
@@ -273,6 +298,8 @@ Status Sealer::plan_arrays(Work& work) {
   work.layout.arrays.clear();
   for (ArrayEntry& candidate : candidates) {
     const std::string name = candidate.region.name;
+    // Filtered by others than us: that is common, and nothing is lost.
+    const LogLevel level = candidate.region.filters.empty() ? LogLevel::warning : LogLevel::info;
     Status planned = plan_array(work, std::move(candidate));
     if (planned.ok()) {
       continue;
@@ -281,7 +308,7 @@ Status Sealer::plan_arrays(Work& work) {
       return planned;
     }
     work.layout.note = fmt::format("array {} is kept as bytes: {}", name, planned.error().text);
-    log_line(LogLevel::warning, fmt::format("{}: {}", work.job.name, work.layout.note));
+    log_line(level, fmt::format("{}: {}", work.job.name, work.layout.note));
   }
   return {};
 }
@@ -297,7 +324,7 @@ Status Sealer::finish_layout(Work& work) {
     for (size_t i = 0; i < layout.arrays.size(); ++i) {
       const ArrayRegion& region = layout.arrays[i].region;
       const auto& fates = work.fates[i];
-      if (std::find(fates.begin(), fates.end(), TileFate::share) == fates.end()) {
+      if (std::find(fates.begin(), fates.end(), TileFate::share) == fates.end() || !region.filters.empty()) {
         continue;
       }
       for (const ChunkPlace& place : region.chunks) {
@@ -318,6 +345,9 @@ Status Sealer::finish_layout(Work& work) {
       }
     }
   }
+  const bool deflated = std::any_of(layout.arrays.begin(), layout.arrays.end(),
+                                    [](const ArrayEntry& entry) { return is_deflated(entry.region); });
+  layout.deflater = deflated ? deflating_library() : "";
   return layout.build_extents();
 }
 
@@ -347,19 +377,18 @@ Status Sealer::encode_tile(Work& work, size_t array, uint64_t tile) {
   } else {
     const Box box = codec.tile_box(tile);
     Bytes data(element_count(box.shape) * element_size(codec.dtype()));
-    VARVE_TRY(gather_box(work.layout.arrays[array].region, box, work.job.read, data.data()));
+    VARVE_TRY(
+        gather_box(work.layout.arrays[array].region, work.unfiltered[array].get(), work.job.read, box, data.data()));
     codec::Measurement measure{work.layout.arrays[array].region.fill_values, {}};
     VARVE_ASSIGN(records, codec.encode_tile(tile, data.data(), fate == TileFate::exact, &measure, device_));
     work.errors[array][tile] = measure.errors;
   }
-  uint64_t bytes = 0;
   for (const codec::Record& record : records) {
     VARVE_TRY(work.writer->put({region, record.id.level, record.id.brick}, record.data));
-    bytes += record.data.size();
   }
   const Bytes& coarse = records.front().data;
   if (records.front().id.level == codec::kCoarseLevel && coarse.size() >= index::kInlineLimit &&
-      coarse.size() <= bytes / kCopiedShare) {
+      coarse.size() <= bytes_of(records) / kCopiedShare) {
     VARVE_TRY(work.writer->put({region, kCoarseCopyLevel, tile}, coarse));
   }
   return {};
@@ -436,7 +465,7 @@ Status Sealer::encode_stream(Work& work) {
       return;
     }
     Bytes data(std::min(kStreamChunk, layout.stream_size - chunk * kStreamChunk));
-    failure.note(read_stream_chunk(layout, chunk, work.job.read, data));
+    failure.note(read_stream_chunk(layout, work.unfiltered, chunk, work.job.read, data));
     if (!failure.happened()) {
       failure.note(work.writer->put(key, codec::encode_bytes(data)));
     }
@@ -475,6 +504,7 @@ Result<SealOutcome> Sealer::seal(const SealJob& job, bool require_arrays) {
             .fates = {},
             .ready = {},
             .errors = {},
+            .unfiltered = {},
             .writer = {}};
   VARVE_TRY(plan_arrays(work));
   VARVE_TRY(finish_layout(work));

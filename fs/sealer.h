@@ -10,6 +10,7 @@
 #include "fs/gather.h"
 #include "fs/policy.h"
 #include "fs/reader.h"
+#include "fs/unfiltered_array.h"
 
 namespace varve::fs {
 
@@ -36,9 +37,14 @@ struct SealOutcome {
 /// Thread-safe.
 class Sealer {
  public:
-  /// `device`: null, or what encodes the tiles that it can.
-  Sealer(index::Index& index, ThreadPool& pool, RecogniserPool& recognisers, codec::cuda::SharedDevice* device)
-      : index_(index), pool_(pool), recognisers_(recognisers), device_(device) {}
+  /// `device`: null, or what encodes the tiles that it can. `make_scratch`: for elements of filtered arrays.
+  Sealer(index::Index& index, ThreadPool& pool, RecogniserPool& recognisers, codec::cuda::SharedDevice* device,
+         std::function<std::unique_ptr<Staging>()> make_scratch)
+      : index_(index),
+        pool_(pool),
+        recognisers_(recognisers),
+        device_(device),
+        make_scratch_(std::move(make_scratch)) {}
 
   /// Errors (ENOSPC, EIO, ...) leave no trace. A recogniser that fails is no error: the file is sealed as bytes and the
   /// layout's note says why. `require_arrays`: EAGAIN instead, when no arrays are found.
@@ -47,6 +53,7 @@ class Sealer {
  private:
   struct Work;
   Result<Layout> recognise(const SealJob& job, bool require_arrays);
+  Result<std::unique_ptr<UnfilteredArray>> unfilter(const Work& work, ArrayRegion& region);
   Status plan_array(Work& work, ArrayEntry entry);
   Status plan_arrays(Work& work);
   Status finish_layout(Work& work);
@@ -61,6 +68,7 @@ class Sealer {
   ThreadPool& pool_;
   RecogniserPool& recognisers_;
   codec::cuda::SharedDevice* device_;
+  std::function<std::unique_ptr<Staging>()> make_scratch_;
 };
 
 }  // namespace varve::fs

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "fs/box_copy.h"
+#include "fs/formats/check.h"
 
 namespace varve::fs {
 
@@ -54,7 +55,8 @@ std::optional<uint32_t> find_predecessor(const Sealed& base, const ArrayRegion& 
   for (uint32_t i = 0; i < base.layout.arrays.size(); ++i) {
     const ArrayRegion& old = base.layout.arrays[i].region;
     if (old.name != region.name || old.dtype != region.dtype || old.big_endian != region.big_endian ||
-        old.fill_values != region.fill_values || old.shape.size() != region.shape.size()) {
+        old.fill_values != region.fill_values || old.filters != region.filters ||
+        old.shape.size() != region.shape.size()) {
       continue;
     }
     const bool same_but_slowest =
@@ -64,15 +66,29 @@ std::optional<uint32_t> find_predecessor(const Sealed& base, const ArrayRegion& 
     if (!same_but_slowest || (!contiguous && old.chunk_shape != region.chunk_shape)) {
       continue;
     }
-    const bool same_places = std::all_of(region.chunks.begin(), region.chunks.end(), [&](const ChunkPlace& place) {
-      const ChunkPlace* before = find_chunk(old, place.chunk);
-      return before == nullptr || before->offset == place.offset;
-    });
+    const bool same_places = !region.filters.empty() ||
+                             std::all_of(region.chunks.begin(), region.chunks.end(), [&](const ChunkPlace& place) {
+                               const ChunkPlace* before = find_chunk(old, place.chunk);
+                               return before == nullptr || before->offset == place.offset;
+                             });
     if (same_places) {
       return i;
     }
   }
   return std::nullopt;
+}
+
+const StoredChunk* unchanged_chunk(const ArrayRegion& old, const ArrayRegion& region, size_t index,
+                                   const IntervalSet& dirty) {
+  const ChunkPlace& place = region.chunks[index];
+  const StoredChunk& stored = region.stored[index];
+  const ChunkPlace* const before = find_chunk(old, place.chunk);
+  if (before == nullptr || before->offset != place.offset ||
+      dirty.intersects(place.offset, place.offset + stored.length)) {
+    return nullptr;
+  }
+  const StoredChunk& was = stored_chunk(old, *before);
+  return was.length == stored.length && was.skipped == stored.skipped ? &was : nullptr;
 }
 
 std::vector<TileFate> tile_fates(const ArrayRegion& region, const codec::ArrayCodec& codec, const Sealed& base,
@@ -89,6 +105,16 @@ std::vector<TileFate> tile_fates(const ArrayRegion& region, const codec::ArrayCo
   for (const ChunkPlace& place : region.chunks) {
     const uint64_t end = place.offset + ChunkGeometry(region, place.chunk).bytes();
     count_changed(region, codec, place, place.offset, end, present);
+    if (!region.filters.empty()) {  // any byte of a chunk may be part of any element
+      const auto index = static_cast<size_t>(&place - region.chunks.data());
+      if (!old || unchanged_chunk(base.layout.arrays[*old].region, region, index, dirty) == nullptr) {
+        count_changed(region, codec, place, place.offset, end, patched);
+      }
+      if (dirty.covers(place.offset, place.offset + region.stored[index].length)) {
+        count_changed(region, codec, place, place.offset, end, changed);
+      }
+      continue;
+    }
     const bool new_chunk = old && find_chunk(base.layout.arrays[*old].region, place.chunk) == nullptr;
     if (new_chunk) {
       count_changed(region, codec, place, place.offset, end, changed);
@@ -110,7 +136,7 @@ std::vector<TileFate> tile_fates(const ArrayRegion& region, const codec::ArrayCo
   for (uint64_t tile = 0; tile < tiles; ++tile) {
     const bool same_box =
         old && tile < base.codecs[*old].tile_count() && base.codecs[*old].tile_box(tile) == codec.tile_box(tile);
-    if (same_box && patched[tile] <= present[tile] / kPatchShare) {
+    if (same_box && patched[tile] <= (region.filters.empty() ? present[tile] / kPatchShare : 0)) {
       fates[tile] = TileFate::share;
     } else if (changed[tile] >= present[tile]) {
       fates[tile] = TileFate::fresh;
@@ -149,6 +175,7 @@ bool stream_chunk_unchanged(const Layout& before, const Layout& now, const Inter
       if (old == nullptr || old->kind != Extent::Kind::array || old->offset != extent->offset ||
           old->stream != extent->stream || before.arrays[old->array].region.shape != region.shape ||
           before.arrays[old->array].region.chunk_shape != region.chunk_shape || old->chunk != extent->chunk ||
+          old->length != extent->length || before.arrays[old->array].region.filters != region.filters ||
           dirty.intersects(extent->offset, extent->offset + extent->length)) {
         return false;
       }

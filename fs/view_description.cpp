@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fs/core.h"
+#include "fs/formats/check.h"
 
 namespace varve::fs {
 
@@ -23,6 +24,16 @@ double ratio_of(uint64_t size, uint64_t stored) {
   return stored == 0 ? 1.0 : static_cast<double>(size) / static_cast<double>(stored);
 }
 
+std::vector<std::string> names_of(const std::vector<ChunkFilter>& filters) {
+  std::vector<std::string> names;
+  for (const ChunkFilter& filter : filters) {
+    names.push_back(filter.kind == ChunkFilter::Kind::shuffle      ? "shuffle"
+                    : filter.kind == ChunkFilter::Kind::fletcher32 ? "fletcher32"
+                                                                   : fmt::format("deflate {}", filter.parameter));
+  }
+  return names;
+}
+
 nlohmann::json describe_array(const ArrayEntry& entry, const codec::ArrayCodec& codec,
                               const std::map<uint8_t, uint64_t>& levels) {
   const ArrayRegion& region = entry.region;
@@ -32,9 +43,11 @@ nlohmann::json describe_array(const ArrayEntry& entry, const codec::ArrayCodec& 
     stored += bytes;
   }
   uint64_t size = 0;
+  uint64_t in_file = 0;
   for (const ChunkPlace& place : region.chunks) {
     const ChunkGeometry geometry(region, place.chunk);
     size += geometry.bytes() - geometry.padding_bytes();
+    in_file += stored_bytes(region, place);
   }
   const auto finite = [](double value) -> nlohmann::json {
     return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json();
@@ -49,6 +62,8 @@ nlohmann::json describe_array(const ArrayEntry& entry, const codec::ArrayCodec& 
           {"fortran_order", region.fortran_order},
           {"shape", region.shape},
           {"chunk_shape", region.chunk_shape},
+          {"filters", names_of(region.filters)},
+          {"in_file", in_file},
           {"fill_values", region.fill_values},
           {"brick_shape", codec.brick_count() > 0 ? codec.brick_box(0).shape : codec::Extents()},
           {"bound", codec::to_string(entry.bound)},

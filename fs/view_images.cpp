@@ -36,7 +36,8 @@ uint64_t ViewImage::memory() const {
     bytes += sizeof part + part.bytes.size() + part.axes.size() * sizeof(SliceAxis);
   }
   for (const ImageSource& source : image.sources) {
-    bytes += sizeof source + source.region.chunks.size() * sizeof(ChunkPlace);
+    bytes += sizeof source + source.region.chunks.size() * sizeof(ChunkPlace) +
+             source.region.stored.size() * sizeof(StoredChunk);
   }
   return bytes;
 }

@@ -16,6 +16,8 @@
 #include <type_traits>
 
 #include "codec/mapping.h"
+#include "fs/formats/check.h"
+#include "fs/formats/chunk_filters.h"
 
 namespace varve::tools {
 namespace {
@@ -27,7 +29,7 @@ struct Segment {
   uint64_t offset = 0, length = 0;
   const fs::ArrayRegion* array = nullptr;
   ArrayVerdict* verdict = nullptr;
-  uint64_t chunk = 0;
+  const fs::ChunkPlace* chunk = nullptr;
 };
 
 /// Which elements of a chunk lie inside the array's shape; at upper edges some are padding.
@@ -208,27 +210,66 @@ class Comparer {
         compare_bytes(first_.data(), second_.data(), count, offset, result);
       });
     }
-    const fs::ArrayRegion& array = *segment.array;
-    const size_t width = codec::element_size(array.dtype);
-    const ChunkWalk walk(array, segment.chunk);
+    const ChunkWalk walk(*segment.array, segment.chunk->chunk);
+    if (!segment.array->filters.empty()) {
+      return filtered(segment, walk, result);
+    }
     return pieces(segment, [&](size_t count, uint64_t offset) {
-      const uint64_t from = (offset - segment.offset) / width;
-      const uint64_t total = count / width;
-      for (uint64_t done = 0; done < total;) {
-        const auto run = walk.run_from(from + done, total - done);
-        const std::byte* a = first_.data() + done * width;
-        const std::byte* b = second_.data() + done * width;
-        if (run.inside) {
-          elements(a, b, run.count, array, *segment.verdict);
-        } else {
-          compare_bytes(a, b, run.count * width, offset + done * width, result);
-        }
-        done += run.count;
-      }
+      compare_part(segment, walk, offset - segment.offset, count, result);
     });
   }
 
  private:
+  /// `count` bytes of a chunk, `from` its start, which are in both buffers.
+  void compare_part(const Segment& segment, const ChunkWalk& walk, uint64_t from, uint64_t count, Comparison& result) {
+    const size_t width = codec::element_size(segment.array->dtype);
+    const uint64_t total = count / width;
+    for (uint64_t done = 0; done < total;) {
+      const auto run = walk.run_from(from / width + done, total - done);
+      const std::byte* a = first_.data() + done * width;
+      const std::byte* b = second_.data() + done * width;
+      if (run.inside) {
+        elements(a, b, run.count, *segment.array, *segment.verdict);
+      } else {
+        compare_bytes(a, b, run.count * width, segment.offset + from + done * width, result);
+      }
+      done += run.count;
+    }
+  }
+
+  /// By the elements before the filters; where they cannot be told, or must be deflated to the same bytes, by bytes.
+  Status filtered(const Segment& segment, const ChunkWalk& walk, Comparison& result) {
+    const auto bytes_of = [&](fs::FileView& file, std::vector<std::byte>& stored) {
+      return fs::unfiltered_chunk(*segment.array, *segment.chunk,
+                                  [&](uint64_t offset, std::span<std::byte> out) -> Status {
+                                    VARVE_TRY(fill(file, offset, out.size(), stored));
+                                    std::copy_n(stored.begin(), out.size(), out.begin());
+                                    return {};
+                                  });
+    };
+    std::vector<std::byte> stored;
+    std::vector<std::byte> stored_copy;
+    auto original = bytes_of(original_, stored);
+    auto copy = bytes_of(copy_, stored_copy);
+    advance_(segment.length);
+    for (const auto* read : {&original, &copy}) {
+      if (!read->ok() && read->error().code != EBADMSG) {
+        return read->error();
+      }
+    }
+    const bool both = original.ok() && copy.ok();
+    if (both) {
+      first_ = *std::move(original);
+      second_ = *std::move(copy);
+      compare_part(segment, walk, 0, first_.size(), result);
+    }
+    const bool same = std::equal(stored.begin(), stored.end(), stored_copy.begin(), stored_copy.end());
+    if (!both || (fs::is_deflated(*segment.array) && !same)) {
+      compare_bytes(stored.data(), stored_copy.data(), segment.length, segment.offset, result);
+    }
+    return {};
+  }
+
   static void elements(const std::byte* a, const std::byte* b, uint64_t count, const fs::ArrayRegion& array,
                        ArrayVerdict& verdict) {
     if (!codec::is_float(array.dtype) && verdict.demand.bound.mode == codec::BoundMode::lossless) {
@@ -273,9 +314,8 @@ std::vector<Segment> segments_of(const std::vector<fs::ArrayRegion>& arrays, std
                                  uint64_t size) {
   std::vector<Segment> chunks;
   for (size_t i = 0; i < arrays.size(); ++i) {
-    const uint64_t length = codec::element_count(arrays[i].chunk_shape) * codec::element_size(arrays[i].dtype);
     for (const fs::ChunkPlace& place : arrays[i].chunks) {
-      chunks.push_back({place.offset, length, &arrays[i], &verdicts[i], place.chunk});
+      chunks.push_back({place.offset, fs::stored_bytes(arrays[i], place), &arrays[i], &verdicts[i], &place});
     }
   }
   std::ranges::sort(chunks, {}, &Segment::offset);
@@ -283,13 +323,13 @@ std::vector<Segment> segments_of(const std::vector<fs::ArrayRegion>& arrays, std
   uint64_t at = 0;
   for (const Segment& chunk : chunks) {
     if (chunk.offset > at) {
-      all.push_back({at, chunk.offset - at, nullptr, nullptr, 0});
+      all.push_back({at, chunk.offset - at, nullptr, nullptr, nullptr});
     }
     all.push_back(chunk);
     at = chunk.offset + chunk.length;
   }
   if (size > at) {
-    all.push_back({at, size - at, nullptr, nullptr, 0});
+    all.push_back({at, size - at, nullptr, nullptr, nullptr});
   }
   return all;
 }

@@ -8,10 +8,12 @@
 #include <cstring>
 #include <filesystem>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "codec/box.h"
 #include "codec/mapping.h"
+#include "fs/formats/chunk_filters.h"
 #include "fs/formats/worker.h"
 #include "tools/description.h"
 #include "tools/mount_point.h"
@@ -104,6 +106,11 @@ class RowReader {
       std::fill_n(out, count, std::numeric_limits<double>::quiet_NaN());
       return {};
     }
+    if (!array_.filters.empty()) {
+      VARVE_ASSIGN(const std::vector<std::byte>* elements, unfiltered(*found));
+      decoder_.take(elements->data() + element * width_, count, step, out);
+      return {};
+    }
     const uint64_t offset = found->offset + element * width_;
     const size_t length = static_cast<size_t>((count - 1) * step + 1) * width_;
     buffer_.resize(std::max(buffer_.size(), length));
@@ -115,8 +122,27 @@ class RowReader {
     return {};
   }
 
+  Result<const std::vector<std::byte>*> unfiltered(const fs::ChunkPlace& place) {
+    const auto known = unfiltered_.find(place.chunk);
+    if (known != unfiltered_.end()) {
+      return &known->second;
+    }
+    if (!unfiltered_.empty() && unfiltered_.begin()->second.size() * unfiltered_.size() >= kMostUnfiltered) {
+      unfiltered_.clear();
+    }
+    const auto read = [&](uint64_t offset, std::span<std::byte> out) -> Status {
+      VARVE_ASSIGN(const size_t got, file_.read(offset, out));
+      return got == out.size() ? Status() : Error{EIO, fmt::format("the file ends within its array {}", array_.name)};
+    };
+    VARVE_ASSIGN(std::vector<std::byte> elements, fs::unfiltered_chunk(array_, place, read));
+    return &unfiltered_.emplace(place.chunk, std::move(elements)).first->second;
+  }
+
+  static constexpr size_t kMostUnfiltered = size_t{128} << 20;  // bytes
+
   fs::FileView& file_;
   const fs::ArrayRegion& array_;
+  std::map<uint64_t, std::vector<std::byte>> unfiltered_;  // by chunk
   const ElementDecoder decoder_;
   const size_t width_;
   std::vector<std::byte> buffer_;

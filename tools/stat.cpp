@@ -73,6 +73,15 @@ void print_array(const json& array) {
   const auto method = field<std::string>(array, "method", "");
   fmt::print("      {} stored as {}, {}{}\n", human_size(size), human_size(stored), ratio(size, stored),
              method.empty() ? "" : ", " + method);
+  if (const auto filters = array.find("filters"); filters != array.end() && filters->is_array() && !filters->empty()) {
+    std::vector<std::string> names;
+    for (const json& filter : *filters) {
+      names.push_back(filter.is_string() ? filter.get<std::string>() : "?");
+    }
+    const auto in_file = field<uint64_t>(array, "in_file", 0);
+    fmt::print("      filtered in the file by {}: {} there, {}\n", fmt::join(names, ", "), human_size(in_file),
+               ratio(in_file, stored));
+  }
   if (const auto levels = array.find("levels"); levels != array.end() && levels->is_object() && !levels->empty()) {
     std::vector<std::string> parts;
     for (auto it = levels->rbegin(); it != levels->rend(); ++it) {  // coarse first

@@ -9,6 +9,8 @@ namespace varve::fs {
 namespace {
 
 constexpr uint64_t kLargest = uint64_t{1} << 62;
+constexpr uint32_t kMostDeflate = 9;
+constexpr size_t kMostFilters = 32;  // bits of StoredChunk::skipped
 
 std::string title(const ArrayRegion& array) { return array.name.empty() ? "the array" : "array " + array.name; }
 
@@ -21,6 +23,25 @@ std::optional<uint64_t> multiply(uint64_t a, uint64_t b) {
     return std::nullopt;
   }
   return a * b;
+}
+
+bool is_known(const ChunkFilter& filter) {
+  switch (filter.kind) {
+    case ChunkFilter::Kind::shuffle:
+      return filter.parameter > 0;
+    case ChunkFilter::Kind::fletcher32:
+      return true;
+    case ChunkFilter::Kind::deflate:
+      return filter.parameter <= kMostDeflate;
+  }
+  return false;
+}
+
+/// At most one deflates: what it inflates to must be known.
+bool are_known(const std::vector<ChunkFilter>& filters) {
+  const auto deflating = std::count_if(filters.begin(), filters.end(),
+                                       [](const ChunkFilter& f) { return f.kind == ChunkFilter::Kind::deflate; });
+  return filters.size() <= kMostFilters && deflating <= 1 && std::all_of(filters.begin(), filters.end(), is_known);
 }
 
 struct Span {
@@ -51,6 +72,10 @@ std::optional<uint64_t> chunk_bytes(const ArrayRegion& array) {
   return elements ? multiply(*elements, codec::element_size(array.dtype)) : std::nullopt;
 }
 
+uint64_t stored_bytes(const ArrayRegion& array, const ChunkPlace& place) {
+  return array.filters.empty() ? *chunk_bytes(array) : stored_chunk(array, place).length;
+}
+
 std::optional<uint64_t> chunk_grid_size(const ArrayRegion& array) {
   codec::Extents grid(array.shape.size());
   for (size_t axis = 0; axis < grid.size(); ++axis) {
@@ -78,6 +103,9 @@ Status check_array(const ArrayRegion& array) {
   if (!grid) {
     return bad(array, "has more chunks than can be counted");
   }
+  if (!are_known(array.filters) || array.stored.size() != (array.filters.empty() ? 0 : array.chunks.size())) {
+    return bad(array, "has unknown filters, or does not say of each chunk how it is stored");
+  }
   for (size_t i = 0; i < array.chunks.size(); ++i) {
     if (array.chunks[i].chunk >= *grid) {
       return bad(array, fmt::format("has chunk number {} in a grid of {}", array.chunks[i].chunk, *grid));
@@ -94,8 +122,8 @@ Status check_arrays(const Recognised& recognised, uint64_t file_size) {
   for (size_t i = 0; i < recognised.arrays.size(); ++i) {
     const ArrayRegion& array = recognised.arrays[i];
     VARVE_TRY(check_array(array));
-    uint64_t length = *chunk_bytes(array);
     for (const ChunkPlace& place : array.chunks) {
+      const uint64_t length = stored_bytes(array, place);
       if (length > file_size || place.offset > file_size - length) {
         return bad(array, fmt::format("would have {} bytes at offset {}, past the end of the file ({} bytes)", length,
                                       place.offset, file_size));

@@ -13,6 +13,13 @@ std::optional<uint64_t> checked_product(const codec::Extents& extents);
 /// Bytes of one chunk, or nothing when that overflows.
 std::optional<uint64_t> chunk_bytes(const ArrayRegion& array);
 
+/// How a chunk of a filtered array lies in the file; `place` is one of array.chunks.
+inline const StoredChunk& stored_chunk(const ArrayRegion& array, const ChunkPlace& place) {
+  return array.stored[static_cast<size_t>(&place - array.chunks.data())];
+}
+/// Bytes that a chunk, one of array.chunks, takes in the file. `array` has passed check_array().
+uint64_t stored_bytes(const ArrayRegion& array, const ChunkPlace& place);
+
 /// Number of cells in the array's chunk grid, or nothing when that overflows. Extents must not be 0.
 std::optional<uint64_t> chunk_grid_size(const ArrayRegion& array);
 

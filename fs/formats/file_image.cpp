@@ -41,8 +41,8 @@ Status check_source(const ImageSource& source, uint64_t file_size) {
   if (!source.fill.empty() && source.fill.size() != codec::element_size(region.dtype)) {
     return bad("has a fill value of another size than its elements");
   }
-  const uint64_t length = *chunk_bytes(region);
   for (const ChunkPlace& place : region.chunks) {
+    const uint64_t length = stored_bytes(region, place);
     if (length > file_size || place.offset > file_size - length) {
       return bad(fmt::format("has elements past the end of the file ({} bytes at offset {})", length, place.offset));
     }

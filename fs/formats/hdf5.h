@@ -14,8 +14,8 @@ void prepare_hdf5();
 
 /// Nothing: no signature. EBADMSG: the library cannot walk the file; the text is the library's reason. Claims
 /// contiguous and chunked datasets of integers, floats, enumerations, arrays and complex pairs of them; chunked ones
-/// when nothing but Fletcher32 filters them. One call at a time in a process (the library has global state; a lock sees
-/// to it).
+/// when nothing but shuffle, Fletcher32 and deflate filters them. One call at a time in a process (the library has
+/// global state; a lock sees to it).
 Result<std::optional<Recognised>> recognise_hdf5(FileView& file);
 
 }  // namespace varve::fs

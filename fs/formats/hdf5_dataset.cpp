@@ -14,7 +14,8 @@ constexpr uint64_t kMostChunks = uint64_t{1} << 22;
 /// A chunk grid may have so many cells for each chunk that is stored, and so many more.
 constexpr uint64_t kSparsest = 64;
 constexpr uint64_t kSmallGrid = 65536;
-constexpr uint64_t kChecksumBytes = 4;  // what Fletcher32 appends to a chunk
+/// Chunks whose filters are undone at once: a few of them are in memory.
+constexpr uint64_t kLargestFiltered = uint64_t{128} << 20;
 
 /// For H5Pset_elink_cb: files that a link names are not opened.
 herr_t refuse_link(const char* /*parent_file*/, const char* /*parent_group*/, const char* /*child_file*/,
@@ -30,19 +31,27 @@ hid_t open_dataset(hid_t file, const std::string& name) {
   return H5Dopen2(file, name.c_str(), access.get());
 }
 
-bool fletcher32_only(hid_t creation, bool& filtered) {
-  int count = H5Pget_nfilters(creation);
-  filtered = count > 0;
-  if (count == 0) {
-    return true;
+/// False: one of them is not known here.
+bool read_filters(hid_t creation, std::vector<ChunkFilter>& filters) {
+  const int count = H5Pget_nfilters(creation);
+  for (int i = 0; i < count; ++i) {
+    unsigned flags = 0;
+    unsigned config = 0;
+    std::array<unsigned, 1> values{};
+    size_t stored = values.size();  // the library says how many there are
+    const H5Z_filter_t id =
+        H5Pget_filter2(creation, static_cast<unsigned>(i), &flags, &stored, values.data(), 0, nullptr, &config);
+    if (id == H5Z_FILTER_FLETCHER32) {
+      filters.push_back({ChunkFilter::Kind::fletcher32, 0});
+    } else if (id == H5Z_FILTER_SHUFFLE && stored == 1) {
+      filters.push_back({ChunkFilter::Kind::shuffle, values[0]});
+    } else if (id == H5Z_FILTER_DEFLATE && stored == 1) {
+      filters.push_back({ChunkFilter::Kind::deflate, values[0]});
+    } else {
+      return false;
+    }
   }
-  if (count != 1) {
-    return false;
-  }
-  unsigned flags = 0;
-  size_t values = 0;
-  unsigned config = 0;
-  return H5Pget_filter2(creation, 0, &flags, &values, nullptr, 0, nullptr, &config) == H5Z_FILTER_FLETCHER32;
+  return count >= 0;
 }
 
 bool place_contiguous(const Hdf5Dataset& dataset, ArrayRegion& array) {
@@ -59,11 +68,24 @@ bool place_contiguous(const Hdf5Dataset& dataset, ArrayRegion& array) {
   return true;
 }
 
-/// Looks every cell of the chunk grid up. False: a chunk has an unexpected size.
+/// Does a chunk reach over the array's edge?
+bool is_partial(const ArrayRegion& array, const std::vector<hsize_t>& offset, const std::vector<hsize_t>& chunk) {
+  for (size_t axis = 0; axis < chunk.size(); ++axis) {
+    if (chunk[axis] > array.shape[axis] - offset[axis]) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/// Looks every cell of the chunk grid up. False: an unfiltered chunk has an unexpected size.
 bool look_up_chunks(Hdf5Lookups& lookups, const Hdf5Dataset& dataset, const std::vector<hsize_t>& chunk, uint64_t cells,
-                    uint64_t bytes, bool filtered, ArrayRegion& array) {
+                    uint64_t bytes, ArrayRegion& array) {
   Hdf5Source& source = *lookups.source;
   std::vector<hsize_t> offset(chunk.size(), 0);
+  unsigned options = 0;
+  const bool plain_edges =
+      H5Pget_chunk_opts(dataset.creation.get(), &options) >= 0 && (options & H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS) != 0;
   std::array<std::byte, 8> unused{};
   for (uint64_t cell = 0; cell < cells; ++cell) {
     source.noted = false;
@@ -72,7 +94,9 @@ bool look_up_chunks(Hdf5Lookups& lookups, const Hdf5Dataset& dataset, const std:
     H5Dread_chunk(dataset.id.get(), H5P_DEFAULT, offset.data(), &mask, unused.data());
     source.note_only = false;
     if (source.noted) {
-      if (source.size != bytes && !(filtered && source.size == bytes + kChecksumBytes)) {
+      if (!array.filters.empty()) {
+        array.stored.push_back({source.size, plain_edges && is_partial(array, offset, chunk) ? UINT32_MAX : mask, 0});
+      } else if (source.size != bytes) {
         return false;
       }
       array.chunks.push_back({cell, source.address});
@@ -88,7 +112,7 @@ bool look_up_chunks(Hdf5Lookups& lookups, const Hdf5Dataset& dataset, const std:
   return !array.chunks.empty();
 }
 
-bool place_chunked(Hdf5Lookups& lookups, const Hdf5Dataset& dataset, size_t inner, bool filtered, ArrayRegion& array) {
+bool place_chunked(Hdf5Lookups& lookups, const Hdf5Dataset& dataset, size_t inner, ArrayRegion& array) {
   std::array<hsize_t, H5S_MAX_RANK> extents{};
   int rank = H5Pget_chunk(dataset.creation.get(), H5S_MAX_RANK, extents.data());
   if (rank < 1 || static_cast<size_t>(rank) + inner != array.shape.size()) {
@@ -104,12 +128,15 @@ bool place_chunked(Hdf5Lookups& lookups, const Hdf5Dataset& dataset, size_t inne
   auto cells = chunk_grid_size(array);
   auto bytes = chunk_bytes(array);
   hsize_t stored = 0;
+  if (!array.filters.empty() && bytes && *bytes > kLargestFiltered) {
+    return false;
+  }
   if (!cells || !bytes || H5Dget_num_chunks(dataset.id.get(), dataset.space.get(), &stored) < 0 || stored == 0 ||
       *cells > kMostChunks - lookups.chunks || *cells / kSparsest > stored + kSmallGrid / kSparsest) {
     return false;
   }
   lookups.chunks += *cells;
-  return look_up_chunks(lookups, dataset, chunk, *cells, *bytes, filtered, array);
+  return look_up_chunks(lookups, dataset, chunk, *cells, *bytes, array);
 }
 
 /// The bytes of one element that was never written.
@@ -169,17 +196,16 @@ std::optional<ArrayRegion> locate_array(Hdf5Lookups& lookups, const std::string&
   if (array.shape.size() > codec::kMaxRank || checked_product(array.shape).value_or(0) == 0) {
     return std::nullopt;
   }
-  bool filtered = false;
-  if (!fletcher32_only(dataset.creation.get(), filtered)) {
+  if (!read_filters(dataset.creation.get(), array.filters)) {
     return std::nullopt;
   }
   bool placed = false;
   switch (H5Pget_layout(dataset.creation.get())) {
     case H5D_CONTIGUOUS:
-      placed = place_contiguous(dataset, array);
+      placed = array.filters.empty() && place_contiguous(dataset, array);
       break;
     case H5D_CHUNKED:
-      placed = place_chunked(lookups, dataset, element->inner.size(), filtered, array);
+      placed = place_chunked(lookups, dataset, element->inner.size(), array);
       break;
     default:
       break;
@@ -188,7 +214,10 @@ std::optional<ArrayRegion> locate_array(Hdf5Lookups& lookups, const std::string&
     return std::nullopt;
   }
   collect_fill_values(dataset.id.get(), dataset.creation.get(), dataset.type.get(), *element, array.fill_values);
-  array.keep_exact = filtered ? "checksummed" : "";
+  array.keep_exact = std::any_of(array.filters.begin(), array.filters.end(),
+                                 [](const ChunkFilter& f) { return f.kind == ChunkFilter::Kind::deflate; })
+                         ? "deflated"
+                         : "";
   return array;
 }
 
@@ -199,7 +228,7 @@ Result<std::optional<ImageSource>> source_of(Hdf5Lookups& lookups, const Hdf5Dat
   const bool external = H5Pget_external_count(dataset.creation.get()) != 0;
   if (!region && !external && (layout == H5D_CONTIGUOUS || layout == H5D_CHUNKED) &&
       H5Dget_storage_size(dataset.id.get()) == 0) {
-    region = ArrayRegion{"", element.dtype, element.big_endian, false, whole, whole, {}, {}, ""};
+    region = ArrayRegion{"", element.dtype, element.big_endian, false, whole, whole, {}, {}, {}, {}, ""};
   }
   if (!region) {
     return std::optional<ImageSource>();

@@ -25,8 +25,8 @@ struct Hdf5Lookups {
 /// The extents of a dataset, without its elements' inner axes. Nothing: it has none, or they cannot be read.
 std::optional<codec::Extents> shape_of(hid_t space);
 
-/// An array whose elements lie in the file as they are: contiguous or chunked, unfiltered (or Fletcher32 alone), not
-/// empty, of numbers. Nothing: it is another kind.
+/// An array whose elements lie in the file as they are, or behind filters that are known here (ChunkFilter): contiguous
+/// or chunked, not empty, of numbers. Nothing: it is another kind.
 std::optional<ArrayRegion> locate_array(Hdf5Lookups& lookups, const std::string& name, const Hdf5Dataset& dataset);
 
 /// The same for images, with what fills elements that were never written; also of a dataset of which none was. `whole`:

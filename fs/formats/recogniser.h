@@ -28,10 +28,30 @@ struct ChunkPlace {
   bool operator==(const ChunkPlace&) const = default;
 };
 
+/// What a program did to the bytes of each chunk before it wrote them, as HDF5's filters do.
+struct ChunkFilter {
+  enum class Kind : uint8_t {
+    shuffle,     ///< first bytes of all elements, then the second ones, ...; `parameter`: bytes of an element
+    fletcher32,  ///< a checksum of 4 bytes is appended
+    deflate,     ///< zlib; `parameter`: the level
+  };
+  Kind kind = Kind::shuffle;
+  uint32_t parameter = 0;
+  bool operator==(const ChunkFilter&) const = default;
+};
+
+/// How a filtered chunk lies in the file.
+struct StoredChunk {
+  uint64_t length = 0;   ///< bytes
+  uint32_t skipped = 0;  ///< bit i: filter i was not applied to it
+  uint64_t sum = 0;      ///< XXH3 of the bytes; deflated ones of sealed arrays alone (see chunk_filters.h)
+  bool operator==(const StoredChunk&) const = default;
+};
+
 /// An array inside a file: element type, shape, and where its elements are. The grid of chunks covers the shape; each
 /// chunk lies contiguously in the file with chunk_shape elements in C order, also at the upper edges, where the
 /// elements outside the shape are padding (kept bit for bit, as bytes). A contiguous array is one chunk of its own
-/// shape.
+/// shape. Where there are filters, a chunk's bytes in the file are what they make of these elements.
 struct ArrayRegion {
   std::string name;  ///< "/group/dataset"; "" for a file that is one array
   codec::DType dtype = codec::DType::u8;
@@ -40,9 +60,11 @@ struct ArrayRegion {
   codec::Extents shape;
   codec::Extents chunk_shape;
   std::vector<ChunkPlace> chunks;     ///< by `chunk`, ascending; absent chunks are not stored in the file
+  std::vector<ChunkFilter> filters;   ///< in the order in which they were applied; deflate once
+  std::vector<StoredChunk> stored;    ///< beside `chunks`; empty where there are no filters
   std::vector<uint64_t> fill_values;  ///< bit patterns, host byte order, zero-extended
   /// Why an inherited bound must not touch it ("coordinate", "packed", "checksummed", "bounds variable", ...); empty:
-  /// it may. A rule that names the dataset overrides all but "checksummed".
+  /// it may. A rule that names the dataset overrides all but "checksummed" and "deflated".
   std::string keep_exact;
   bool operator==(const ArrayRegion&) const = default;
 };

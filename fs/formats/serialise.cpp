@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "fs/formats/check.h"
 
 namespace varve::fs {
@@ -26,6 +28,15 @@ void write_array(SerialWriter& out, const ArrayRegion& array) {
     out.number(place.chunk);
     out.number(place.offset);
   }
+  out.number(array.filters.size());
+  for (const ChunkFilter& filter : array.filters) {
+    out.number(static_cast<uint64_t>(filter.kind));
+    out.number(filter.parameter);
+  }
+  for (const StoredChunk& chunk : array.stored) {
+    out.number(chunk.length);
+    out.number(chunk.skipped);
+  }
   out.numbers(array.fill_values);
   out.text(array.keep_exact);
 }
@@ -43,6 +54,16 @@ ArrayRegion read_array(SerialReader& in) {
   for (ChunkPlace& place : array.chunks) {
     place.chunk = in.number();
     place.offset = in.number();
+  }
+  array.filters.resize(in.count(2));
+  for (ChunkFilter& filter : array.filters) {
+    filter.kind = static_cast<ChunkFilter::Kind>(std::min<uint64_t>(in.number(), 255));
+    filter.parameter = static_cast<uint32_t>(std::min<uint64_t>(in.number(), UINT32_MAX));
+  }
+  array.stored.resize(array.filters.empty() ? 0 : array.chunks.size());
+  for (StoredChunk& chunk : array.stored) {
+    chunk.length = in.number();
+    chunk.skipped = static_cast<uint32_t>(std::min<uint64_t>(in.number(), UINT32_MAX));
   }
   array.fill_values = in.numbers();
   array.keep_exact = in.text();

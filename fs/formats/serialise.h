@@ -6,7 +6,7 @@
 
 namespace varve::fs {
 
-inline constexpr size_t kSmallestArray = 9;  ///< bytes that an array takes at least
+inline constexpr size_t kSmallestArray = 10;  ///< bytes that an array takes at least
 
 void write_array(SerialWriter& out, const ArrayRegion& array);
 /// Unchecked: see check_array, and `in` for whether there was one.

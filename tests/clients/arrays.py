@@ -15,6 +15,7 @@ import numpy as np
 from array_kinds import Array, parts, protected
 
 RAW_NAME = re.compile(r"_(\d+(?:x\d+)*)\.(f32|f64|float32|float64)$")
+KEEP_LENGTH = {h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32}
 RAW_TYPES = {"f32": "<f4", "float32": "<f4", "f64": "<f8", "float64": "<f8"}
 
 
@@ -60,7 +61,8 @@ def read_attribute(dataset, name):
 
 
 def hdf5_places(dataset, user_block):
-    """Where the elements of an unfiltered contiguous or chunked dataset lie; None: it has another layout."""
+    """Where the elements of a contiguous or chunked dataset lie; None: it has another layout. A filtered chunk, whose
+    bytes are no elements, is (offset, (bytes,), None)."""
     plist = dataset.id.get_create_plist()
     if plist.get_external_count():
         return None
@@ -73,6 +75,9 @@ def hdf5_places(dataset, user_block):
     places = []
     for index in range(dataset.id.get_num_chunks()):
         chunk = dataset.id.get_chunk_info(index)
+        if plist.get_nfilters():
+            places.append((chunk.byte_offset + user_block, (chunk.size,), None))
+            continue
         inside = tuple(
             slice(0, min(c, n - o)) for c, n, o in zip(dataset.chunks, dataset.shape, chunk.chunk_offset)
         )
@@ -110,7 +115,8 @@ def hdf5_arrays(path):
                 return
             if dtype.kind not in "fc" or item.shape is None:
                 return
-            if item.id.get_create_plist().get_nfilters():
+            plist = item.id.get_create_plist()
+            if {plist.get_filter(i)[0] for i in range(plist.get_nfilters())} - KEEP_LENGTH:
                 return
             reason = protected(item)
             if read_attribute(item, "CLASS") in (b"DIMENSION_SCALE", "DIMENSION_SCALE"):
@@ -205,6 +211,9 @@ def free_bytes(arrays, size):
         if array.exact:
             continue
         for offset, shape, inside in array.places:
+            if inside is None:
+                free[offset : offset + shape[0]] = True
+                continue
             length = int(np.prod(shape, dtype=np.int64)) * array.itemsize
             free[offset : offset + length].reshape(*shape, array.itemsize)[inside] = True
     return free

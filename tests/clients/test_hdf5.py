@@ -322,7 +322,6 @@ def scenario_tiny(m):
             record["a"] = np.arange(5000)
             file.create_dataset("compound", data=record, track_times=False)
             file.create_dataset("zipped", data=smooth(), chunks=(32, 32, 32), compression="gzip", track_times=False)
-            file.create_dataset("summed", data=smooth(), chunks=(32, 32, 32), fletcher32=True, track_times=False)
 
     copy, original = exact_and_bounded(m, write)
     check(same_bytes(copy, original), "nothing here may be touched by a bound, and nothing was")

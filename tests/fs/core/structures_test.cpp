@@ -222,6 +222,13 @@ TEST(Layouts, SurviveSerialising) {
     entry.region.big_endian = random() % 2 == 0;
     entry.region.fill_values = {0x7fc00000, 42};
     entry.region.keep_exact = "coordinate";
+    if (round % 2 == 0) {
+      entry.region.filters = {{ChunkFilter::Kind::shuffle, 4}, {ChunkFilter::Kind::deflate, 9}};
+      for (size_t i = 0; i < entry.region.chunks.size(); ++i) {
+        entry.region.stored.push_back({1 + random() % 6, static_cast<uint32_t>(random() % 4), random()});
+      }
+      layout.deflater = "zlib 0";
+    }
     entry.bound = round % 2 == 0 ? codec::Bound{codec::BoundMode::relative, 1e-3}
                                  : codec::Bound{codec::BoundMode::absolute_and_relative, 0.5, 1e-3};
     entry.why = "because";
@@ -246,6 +253,7 @@ TEST(Layouts, SurviveSerialising) {
     EXPECT_EQ(back->arrays[0].greatest, entry.greatest);
     EXPECT_EQ(back->extents, layout.extents);
     EXPECT_EQ(back->patched, layout.patched);
+    EXPECT_EQ(back->deflater, layout.deflater);
     EXPECT_EQ(back->stream_size, layout.stream_size);
     uint64_t at = 0;
     for (const Extent& extent : back->extents) {
@@ -264,8 +272,8 @@ TEST(Layouts, SurviveSerialising) {
   }
 }
 
-// Version 1 ended an array with its codec.
-TEST(Layouts, OfVersionOneHaveNoErrors) {
+// Version 1 ended an array with its codec, version 2 with errors. Neither named a library that deflates.
+TEST(Layouts, OfEarlierVersionsAreRead) {
   Layout layout;
   layout.size = 1000;
   ArrayEntry entry;
@@ -276,16 +284,22 @@ TEST(Layouts, OfVersionOneHaveNoErrors) {
   layout.arrays.push_back(entry);
   ASSERT_TRUE(layout.build_extents().ok());
   std::string text = layout.serialise();
-  ASSERT_EQ(text[0], 2);
+  ASSERT_EQ(text[0], 3);
   ASSERT_EQ(text[1], 0);
-  ASSERT_EQ(text.back(), 0);  // no errors
-  text.pop_back();
-  text[0] = 1;
-  const auto back = Layout::parse(text);
-  ASSERT_TRUE(back.ok()) << back.error().text;
-  EXPECT_FALSE(back->arrays[0].errors.has_value());
-  EXPECT_EQ(back->arrays[0].codec, "codec");
-  text[0] = 3;
+  ASSERT_TRUE(text.ends_with(std::string(2, '\0')));  // no errors, no filters
+  const size_t deflater = 2 + 2 + 1 + 1;              // behind the size of two bytes, format and note
+  ASSERT_EQ(text[deflater], 0);
+  text.erase(deflater, 1);
+  for (const char version : {2, 1}) {
+    text.pop_back();
+    text[0] = version;
+    const auto back = Layout::parse(text);
+    ASSERT_TRUE(back.ok()) << back.error().text;
+    EXPECT_FALSE(back->arrays[0].errors.has_value());
+    EXPECT_TRUE(back->arrays[0].region.filters.empty());
+    EXPECT_EQ(back->arrays[0].codec, "codec");
+  }
+  text[0] = 4;
   EXPECT_EQ(Layout::parse(text).error().code, EPROTO);
 }
 

@@ -31,7 +31,9 @@ void add_file(const std::filesystem::path& path, Found& found) {
     found.format = (*result)->format;
   }
   for (const ArrayRegion& array : (*result)->arrays) {
-    found.in_arrays += *chunk_bytes(array) * array.chunks.size();
+    for (const ChunkPlace& place : array.chunks) {
+      found.in_arrays += stored_bytes(array, place);
+    }
     ++found.arrays;
   }
 }

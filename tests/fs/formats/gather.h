@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "fs/formats/check.h"
+#include "fs/formats/chunk_filters.h"
 #include "fs/formats/hdf5_driver.h"
 #include "views.h"
 
@@ -55,11 +56,31 @@ inline uint64_t compare_elements(const ArrayRegion& array, const std::vector<std
                                  const std::vector<std::byte>& expected) {
   uint64_t size = codec::element_size(array.dtype);
   uint64_t compared = 0, wrong = 0;
+  const auto read = [&](uint64_t offset, std::span<std::byte> out) -> Status {
+    std::copy_n(file.begin() + static_cast<std::ptrdiff_t>(offset), out.size(), out.begin());
+    return {};
+  };
   for (const ChunkPlace& place : array.chunks) {
-    for_each_run(array, place, [&](uint64_t offset, uint64_t element, uint64_t count) {
-      ASSERT_LE(offset + count * size, file.size());
+    std::vector<std::byte> elements;
+    if (!array.filters.empty()) {
+      auto found = unfiltered_chunk(array, place, read);
+      EXPECT_TRUE(found.ok()) << array.name << ": " << (found.ok() ? "" : found.error().text);
+      if (!found.ok()) {
+        continue;
+      }
+      elements = *std::move(found);
+      const StoredChunk& stored = stored_chunk(array, place);
+      const auto again = redo_filters(array, stored.skipped, elements);
+      EXPECT_TRUE(again.ok() && again->size() == stored.length &&
+                  std::memcmp(again->data(), file.data() + place.offset, stored.length) == 0)
+          << array.name << ": chunk " << place.chunk << " is not what its filters, redone, give";
+    }
+    const std::vector<std::byte>& from = array.filters.empty() ? file : elements;
+    const ChunkPlace start{place.chunk, array.filters.empty() ? place.offset : 0};
+    for_each_run(array, start, [&](uint64_t offset, uint64_t element, uint64_t count) {
+      ASSERT_LE(offset + count * size, from.size());
       ASSERT_LE((element + count) * size, expected.size());
-      wrong += std::memcmp(file.data() + offset, expected.data() + element * size, count * size) != 0 ? 1 : 0;
+      wrong += std::memcmp(from.data() + offset, expected.data() + element * size, count * size) != 0 ? 1 : 0;
       compared += count;
     });
   }

@@ -16,7 +16,8 @@ struct DatasetOptions {
   std::vector<hsize_t> shape = {};
   std::vector<hsize_t> chunk = {};      ///< empty: contiguous
   std::vector<hsize_t> unlimited = {};  ///< maximal shape; empty: the shape
-  bool scalar = false, compact = false, fletcher = false, gzip = false, skip_edges = false, early = false;
+  bool scalar = false, compact = false, fletcher = false, shuffle = false, gzip = false, nbit = false, scaled = false;
+  bool skip_edges = false, early = false;
   bool write = true;
   std::optional<double> fill = {};
 };
@@ -95,8 +96,17 @@ class Hdf5Maker {
     if (options.compact) {
       H5Pset_layout(creation, H5D_COMPACT);
     }
+    if (options.shuffle) {
+      H5Pset_shuffle(creation);
+    }
     if (options.gzip) {
       H5Pset_deflate(creation, 6);
+    }
+    if (options.nbit) {
+      H5Pset_nbit(creation);
+    }
+    if (options.scaled) {
+      H5Pset_scaleoffset(creation, H5Z_SO_INT, 0);
     }
     if (options.fletcher) {
       H5Pset_fletcher32(creation);

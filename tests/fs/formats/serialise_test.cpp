@@ -24,6 +24,13 @@ ArrayRegion random_array(std::mt19937_64& random) {
       array.chunks.push_back({chunk, random() % 100000});
     }
   }
+  for (size_t i = random() % 2 * (random() % 4); i > 0; --i) {
+    const auto kind = static_cast<ChunkFilter::Kind>(i == 1 ? 2 : random() % 2);
+    array.filters.push_back({kind, static_cast<uint32_t>(1 + random() % 9)});
+  }
+  for (size_t i = 0; i < array.chunks.size() && !array.filters.empty(); ++i) {
+    array.stored.push_back({random() % 1000, static_cast<uint32_t>(random() % 8), 0});
+  }
   for (size_t i = random() % 3; i > 0; --i) {
     array.fill_values.push_back(random());
   }

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "fs/formats/check.h"
+#include "fs/formats/chunk_filters.h"
 #include "fs/formats/fits.h"
 #include "fs/formats/hdf5.h"
 #include "fs/formats/netcdf3.h"
@@ -182,6 +183,36 @@ void fuzz_region(std::string_view text) {
   }
 }
 
+/// How many filters, kind and parameter of each, a mask, bytes of the elements (two bytes), and a chunk of a file.
+void fuzz_filters(std::span<const std::byte> bytes) {
+  const auto take = [&] {
+    const auto first = bytes.empty() ? 0U : std::to_integer<uint32_t>(bytes[0]);
+    bytes = bytes.empty() ? bytes : bytes.subspan(1);
+    return first;
+  };
+  ArrayRegion region;
+  for (uint32_t left = take() % 5; left > 0; --left) {
+    const auto kind = static_cast<ChunkFilter::Kind>(take() % 3);
+    region.filters.push_back({kind, kind == ChunkFilter::Kind::deflate ? take() % 10 : 1 + take()});
+  }
+  region.shape = region.chunk_shape = {1};
+  if (!check_array(region).ok()) {
+    return;
+  }
+  const uint32_t skipped = take();
+  const uint64_t size = take() | take() << 8U;
+  const auto elements = undo_filters(region, skipped, {bytes.begin(), bytes.end()}, size);
+  must(elements.ok() ? elements->size() == size : elements.error().code == EBADMSG, "elements, or EBADMSG");
+  codec::Bytes given = elements.ok() ? *elements : codec::Bytes(bytes.begin(), bytes.end());
+  const auto stored = redo_filters(region, skipped, given);
+  if (stored.ok()) {
+    const auto back = undo_filters(region, skipped, *stored, given.size());
+    must(back.ok() && *back == given, "filters redone can be undone");
+  } else {
+    must(stored.error().code == EBADMSG, "a chunk, or EBADMSG");
+  }
+}
+
 }  // namespace
 }  // namespace varve::fs
 
@@ -225,6 +256,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       break;
     case 'i':
       fuzz_image(bytes);
+      break;
+    case 'u':
+      fuzz_filters(bytes);
       break;
     case 's':
       fuzz_region(text);
