@@ -127,7 +127,7 @@ Result<double> share_stored(const ArrayCodec& codec, const std::vector<std::vect
     const Box box = codec.tile_box(tile);
     Bytes data(element_count(box.shape) * element_size(codec.dtype()));
     VARVE_TRY(read(box, data.data()));
-    VARVE_ASSIGN(const auto records, codec.encode_tile(tile, data.data(), true, nullptr, nullptr));
+    VARVE_ASSIGN(const auto records, codec.encode_tile(tile, data.data()));
     stored += bytes_of(records);
     elements += data.size();
   }
@@ -347,7 +347,12 @@ Status Sealer::finish_layout(Work& work) {
   }
   const bool deflated = std::any_of(layout.arrays.begin(), layout.arrays.end(),
                                     [](const ArrayEntry& entry) { return is_deflated(entry.region); });
-  layout.deflater = deflated ? deflating_library() : "";
+  const std::string now = deflating_library();
+  const std::string before = work.job.base ? work.job.base->layout.deflater : "";  // of chunks that did not change
+  layout.deflater = !deflated                 ? ""
+                    : before.empty()          ? now
+                    : before.starts_with(now) ? before
+                                              : fmt::format("{} or {}", now, before);
   return layout.build_extents();
 }
 
@@ -379,8 +384,10 @@ Status Sealer::encode_tile(Work& work, size_t array, uint64_t tile) {
     Bytes data(element_count(box.shape) * element_size(codec.dtype()));
     VARVE_TRY(
         gather_box(work.layout.arrays[array].region, work.unfiltered[array].get(), work.job.read, box, data.data()));
+    // Deflated arrays are lossless in any case.
+    const bool exact = fate == TileFate::exact && !is_deflated(work.layout.arrays[array].region);
     codec::Measurement measure{work.layout.arrays[array].region.fill_values, {}};
-    VARVE_ASSIGN(records, codec.encode_tile(tile, data.data(), fate == TileFate::exact, &measure, device_));
+    VARVE_ASSIGN(records, codec.encode_tile(tile, data.data(), exact, &measure, device_));
     work.errors[array][tile] = measure.errors;
   }
   for (const codec::Record& record : records) {
