@@ -342,7 +342,8 @@ def scenario_large(m):
 
     def write_large(path):
         with h5py.File(path, "w") as file:
-            file.create_dataset("a", data=values, chunks=(16, 128, 128), track_times=False, compression="gzip", shuffle=True)
+            file.create_dataset("a", data=values, chunks=(16, 128, 128), track_times=False,
+                                compression="gzip", shuffle=True)
 
     write_both(write_large, path, original)
     m.restart()
