@@ -314,12 +314,13 @@ Result<std::optional<std::string>> StoreCheck::layout(ObjectId object) {
 }
 
 Status StoreCheck::records(ObjectId object, const std::function<bool(const RecordInfo&)>& visit) {
-  return state_->tree->scan(Family::record, number_key(object), {},
-                            [&](std::string_view key, std::string_view value) -> Result<bool> {
-                              const auto identity = parse_record_key(key);
-                              const auto record = parse_record_value(value);
-                              return !identity || !record || visit({identity->key, record->length});
-                            });
+  return state_->tree->scan(
+      Family::record, number_key(object), {}, [&](std::string_view key, std::string_view value) -> Result<bool> {
+        const auto identity = parse_record_key(key);
+        const auto record = parse_record_value(value);
+        return !identity || !record ||
+               visit({identity->key, record->length, record->checksum, record->origin.object, record->origin.key});
+      });
 }
 
 void StoreCheck::drop_note(Finding finding, std::string_view key) {

@@ -89,7 +89,11 @@ class ObjectWriter {
 
 struct RecordInfo {
   RecordKey key;
-  uint64_t length = 0;  ///< stored bytes
+  uint64_t length = 0;    ///< stored bytes
+  uint64_t checksum = 0;  ///< XXH3-64 of them
+  /// The object and key that it was first put under; shared records keep them.
+  ObjectId origin = 0;
+  RecordKey origin_key;
 };
 
 struct IndexStatistics {

@@ -307,15 +307,15 @@ Result<std::vector<std::byte>> Store::record(ObjectId object, const RecordKey& k
 }
 
 Status Store::records(ObjectId object, const std::function<bool(const RecordInfo&)>& visit) {
-  return tree_->scan(Family::record, number_key(object), {},
-                     [&](std::string_view key, std::string_view value) -> Result<bool> {
-                       const auto identity = parse_record_key(key);
-                       const auto record = parse_record_value(value);
-                       if (!identity || !record) {
-                         return malformed("record list", fmt::format("object {}", object));
-                       }
-                       return visit({identity->key, record->length});
-                     });
+  return tree_->scan(
+      Family::record, number_key(object), {}, [&](std::string_view key, std::string_view value) -> Result<bool> {
+        const auto identity = parse_record_key(key);
+        const auto record = parse_record_value(value);
+        if (!identity || !record) {
+          return malformed("record list", fmt::format("object {}", object));
+        }
+        return visit({identity->key, record->length, record->checksum, record->origin.object, record->origin.key});
+      });
 }
 
 Status Store::sync() {

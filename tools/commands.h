@@ -26,6 +26,8 @@ void add_sync(CLI::App& app, int& status);
 void add_scrub(CLI::App& app, int& status);
 void add_fsck(CLI::App& app, int& status);
 void add_snapshot(CLI::App& app, int& status);
+void add_send(CLI::App& app, int& status);
+void add_receive(CLI::App& app, int& status);
 void add_gc(CLI::App& app, int& status);
 void add_faults(CLI::App& app, int& status);
 void add_bench(CLI::App& app, int& status);

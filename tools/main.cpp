@@ -69,7 +69,7 @@ int run(int argc, char** argv) {
   int status = kDone;
   for (const auto add :
        {add_mount, add_umount, add_mkfs, add_stat, add_policy, add_verify, add_preview, add_quality, add_web, add_sync,
-        add_scrub, add_fsck, add_snapshot, add_gc, add_faults, add_bench, add_recognise_worker}) {
+        add_scrub, add_fsck, add_snapshot, add_send, add_receive, add_gc, add_faults, add_bench, add_recognise_worker}) {
     add(app, status);
   }
   try {

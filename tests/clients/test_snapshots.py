@@ -42,7 +42,7 @@ class Looked:
     """A snapshot, mounted."""
 
     def __init__(self, m, name, where=None):
-        self.root = m.plain / f"look-{name}"
+        self.root = m.plain / f"look-{name}-{(where or m.root).name}"
         self.root.mkdir()
         varve("snapshot", "mount", where or m.root, name, self.root)
 
