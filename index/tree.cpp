@@ -81,6 +81,14 @@ rocksdb::ColumnFamilyOptions family_options(Family family, const std::shared_ptr
   return options;
 }
 
+/// RocksDB's own messages go nowhere: a disk that is full would end the process where its logger asserts that it can
+/// write (as Debian's does). What went wrong is in the statuses.
+class NoMessages : public rocksdb::Logger {
+ public:
+  using rocksdb::Logger::Logv;
+  void Logv(const char*, va_list) override {}
+};
+
 rocksdb::DBOptions database_options(rocksdb::Env* environment, bool create) {
   rocksdb::DBOptions options;
   if (environment != nullptr) {
@@ -95,9 +103,7 @@ rocksdb::DBOptions database_options(rocksdb::Env* environment, bool create) {
   options.max_background_jobs = 2;
   options.max_bgerror_resume_count = 0;  // Tree::recover() is the only way back
   options.wal_recovery_mode = rocksdb::WALRecoveryMode::kPointInTimeRecovery;
-  options.info_log_level = rocksdb::WARN_LEVEL;
-  options.keep_log_file_num = 4;
-  options.max_log_file_size = size_t{4} << 20;
+  options.info_log = std::make_shared<NoMessages>();
   options.stats_dump_period_sec = 0;
   options.stats_persist_period_sec = 0;
   return options;
