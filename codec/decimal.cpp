@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "codec/element.h"
+#include "codec/float_integers.h"
 #include "codec/lossless.h"
 #include "codec/scan.h"
 
@@ -16,30 +16,13 @@ constexpr uint64_t kPieceElements = uint64_t{1} << 20;
 constexpr size_t kLook = 512;             ///< elements that tell whether a closer look is worth while
 constexpr uint64_t kLeastElements = 256;  ///< fewer are not worth a longer header
 constexpr size_t kEscapesOfLook = 4;
-constexpr size_t kRowPart = 256;  ///< elements that are converted before any is checked
 
 constexpr std::array<double, kMostDigits + 1> kPowers = {1e0, 1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
                                                          1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
 
-/// The float type's facts: integers up to kMost, beyond which they would be finer than the floats themselves.
+/// Beyond, integers would be finer than the floats themselves.
 template <typename Float>
-struct Facts;
-template <>
-struct Facts<float> {
-  using Integer = int32_t;
-  static constexpr double kMost = 0x1p23;
-};
-template <>
-struct Facts<double> {
-  using Integer = int64_t;
-  static constexpr double kMost = 0x1p50;
-};
-
-template <typename Float>
-typename Facts<Float>::Integer escape_integer(size_t escape) {
-  using Integer = typename Facts<Float>::Integer;
-  return std::numeric_limits<Integer>::min() + static_cast<Integer>(escape);
-}
+constexpr double kMost = sizeof(Float) == 4 ? 0x1p23 : 0x1p50;
 
 template <typename Float>
 Float value_of(double whole, double power) {
@@ -48,18 +31,17 @@ Float value_of(double whole, double power) {
 
 /// Integers of a row and whether all of them stand for their elements. `x` may not be aligned.
 template <typename Float>
-bool convert_row(const std::byte* x, size_t count, double power, typename Facts<Float>::Integer* out, uint8_t* fits) {
+bool convert_row(const std::byte* x, size_t count, double power, IntegerOf<Float>* out, uint8_t* fits) {
   using Bits = BitsOf<Float>;
-  constexpr double kWhole = 0x1.8p52;  // adding it rounds to whole numbers
   unsigned all = 1;
   for (size_t i = 0; i < count; ++i) {
     Float value;
     std::memcpy(&value, x + i * sizeof value, sizeof value);
     const double scaled = double{value} * power;
-    const double whole = (scaled + kWhole) - kWhole;
-    const bool small = std::fabs(whole) <= Facts<Float>::kMost;
+    const double whole = (scaled + kRounding) - kRounding;
+    const bool small = std::fabs(whole) <= kMost<Float>;
     const double kept = small ? whole : 0.0;
-    out[i] = static_cast<typename Facts<Float>::Integer>(kept);
+    out[i] = static_cast<IntegerOf<Float>>(kept);
     const bool good = small & (std::bit_cast<Bits>(value_of<Float>(kept + 0.0, power)) == std::bit_cast<Bits>(value));
     fits[i] = good ? 1 : 0;
     all &= fits[i];
@@ -67,21 +49,14 @@ bool convert_row(const std::byte* x, size_t count, double power, typename Facts<
   return all != 0;
 }
 
-template <typename Float>
-uint64_t bits_at(const std::byte* x, size_t i) {
-  BitsOf<Float> bits;
-  std::memcpy(&bits, x + i * sizeof bits, sizeof bits);
-  return bits;
-}
-
 /// Calls miss(i) for elements that do not fit, until it returns false. Integers of a part at a time go to put(at, row,
 /// count).
 template <typename Float, typename Miss, typename Put>
 bool convert(const std::byte* x, size_t count, double power, const Miss& miss, const Put& put) {
-  std::array<typename Facts<Float>::Integer, kRowPart> row;
-  std::array<uint8_t, kRowPart> fits;
-  for (size_t at = 0; at < count; at += kRowPart) {
-    const size_t n = std::min(kRowPart, count - at);
+  std::array<IntegerOf<Float>, kConvertedTogether> row;
+  std::array<uint8_t, kConvertedTogether> fits;
+  for (size_t at = 0; at < count; at += kConvertedTogether) {
+    const size_t n = std::min(kConvertedTogether, count - at);
     if (!convert_row<Float>(x + at * sizeof(Float), n, power, row.data(), fits.data())) {
       for (size_t i = 0; i < n; ++i) {
         if (fits[i] == 0 && !miss(at + i, row[i])) {
@@ -92,12 +67,6 @@ bool convert(const std::byte* x, size_t count, double power, const Miss& miss, c
     put(at, row.data(), n);
   }
   return true;
-}
-
-/// The number of a bit pattern among the escapes.
-std::optional<size_t> escape_of(const std::vector<uint64_t>& escapes, uint64_t bits) {
-  const auto found = std::find(escapes.begin(), escapes.end(), bits);
-  return found == escapes.end() ? std::nullopt : std::optional<size_t>(found - escapes.begin());
 }
 
 /// Adds a bit pattern that is new. False: there are too many.
@@ -189,12 +158,12 @@ bool to_integers_of(const Decimal& decimal, const std::byte* floats, size_t coun
 
 template <typename Float>
 void to_floats_of(const Decimal& decimal, std::byte* elements, size_t count) {
-  using Integer = typename Facts<Float>::Integer;
+  using Integer = IntegerOf<Float>;
   const double power = kPowers.at(decimal.digits);
-  std::array<Integer, kRowPart> row;
-  std::array<Float, kRowPart> value;
-  for (size_t at = 0; at < count; at += kRowPart) {
-    const size_t n = std::min(kRowPart, count - at);
+  std::array<Integer, kConvertedTogether> row;
+  std::array<Float, kConvertedTogether> value;
+  for (size_t at = 0; at < count; at += kConvertedTogether) {
+    const size_t n = std::min(kConvertedTogether, count - at);
     std::byte* const to = elements + at * sizeof(Float);
     std::memcpy(row.data(), to, n * sizeof(Float));
     bool escaped = false;
@@ -204,8 +173,7 @@ void to_floats_of(const Decimal& decimal, std::byte* elements, size_t count) {
     }
     for (size_t i = 0; i < n && escaped; ++i) {
       if (row[i] < escape_integer<Float>(decimal.escapes.size())) {
-        const auto bits = static_cast<BitsOf<Float>>(
-            decimal.escapes[static_cast<size_t>(row[i] - std::numeric_limits<Integer>::min())]);
+        const auto bits = static_cast<BitsOf<Float>>(decimal.escapes[escape_number(row[i])]);
         value[i] = std::bit_cast<Float>(bits);
       }
     }

@@ -4,32 +4,15 @@
 #include <cmath>
 #include <cstring>
 
-#include "codec/element.h"
+#include "codec/float_integers.h"
 
 namespace varve::codec {
 
 namespace {
 
-constexpr size_t kPart = 256;  ///< elements that are converted before any is checked
-
+/// Integers up to here: differences of three axes are eight times as large.
 template <typename Float>
-struct Facts;
-template <>
-struct Facts<float> {
-  using Integer = int32_t;
-  static constexpr double kMost = 0x1p24;  ///< differences of three axes are eight times as large
-};
-template <>
-struct Facts<double> {
-  using Integer = int64_t;
-  static constexpr double kMost = 0x1p50;
-};
-
-/// What stands for escape number `escape` among the integers.
-template <typename Integer>
-Integer marker(size_t escape) {
-  return static_cast<Integer>(std::numeric_limits<Integer>::min() + static_cast<Integer>(escape));
-}
+constexpr double kMost = sizeof(Float) == 4 ? 0x1p24 : 0x1p50;
 
 template <typename Float>
 Float multiple(double whole, double step) {
@@ -40,7 +23,7 @@ Float multiple(double whole, double step) {
 template <typename Float>
 class Steps {
  public:
-  using Integer = typename Facts<Float>::Integer;
+  using Integer = IntegerOf<Float>;
   using Bits = BitsOf<Float>;
   explicit Steps(const Settings& settings)
       : step_(settings.lorenzo->step),
@@ -54,15 +37,14 @@ class Steps {
     }
   }
 
-  /// At most kPart elements, unaligned. False: for some, 0 and not fits[i].
+  /// At most kConvertedTogether elements, unaligned. False: for some, 0 and not fits[i].
   bool convert(const std::byte* from, size_t count, Integer* out, uint8_t* fits) const {
-    constexpr double kWhole = 0x1.8p52;  // adding it rounds to whole numbers
     unsigned all = 1;
     for (size_t i = 0; i < count; ++i) {
       Float x;
       std::memcpy(&x, from + i * sizeof x, sizeof x);
-      const double whole = (double{x} * reciprocal_ + kWhole) - kWhole;
-      const double kept = std::fabs(whole) <= Facts<Float>::kMost ? whole + 0.0 : 0.0;
+      const double whole = (double{x} * reciprocal_ + kRounding) - kRounding;
+      const double kept = std::fabs(whole) <= kMost<Float> ? whole + 0.0 : 0.0;
       const Float value = multiple<Float>(kept, step_);
       const bool negative_zero = std::bit_cast<Bits>(x) == std::bit_cast<Bits>(Float(-0.0));
       const bool good = (std::fabs(double{value} - double{x}) <= bound_) & !negative_zero;
@@ -87,13 +69,7 @@ class Steps {
     return std::memcmp(from, &value, sizeof value) == 0;
   }
   std::optional<size_t> escape_of(const std::byte* from) const {
-    const auto found = std::find(escapes_.begin(), escapes_.end(), bits_of(from));
-    return found == escapes_.end() ? std::nullopt : std::optional<size_t>(found - escapes_.begin());
-  }
-  static uint64_t bits_of(const std::byte* from) {
-    Bits bits;
-    std::memcpy(&bits, from, sizeof bits);
-    return bits;
+    return codec::escape_of(escapes_, bits_at<Float>(from, 0));
   }
   /// What is no number, or one that no multiple is. None of those is what a multiple decodes to.
   static bool may_escape(const std::byte* from) {
@@ -182,7 +158,7 @@ void add(U* integers, const Walk& walk) {
 template <typename Float>
 class Brick {
  public:
-  using Integer = typename Facts<Float>::Integer;
+  using Integer = IntegerOf<Float>;
   using U = BitsOf<Float>;
 
   /// `grown`: null, or where escapes are added (those of `settings`).
@@ -206,12 +182,12 @@ class Brick {
       whole[place] = predict(whole, place, walk);
     }
     subtract(whole, walk);
-    const Integer least = marker<Integer>(kMostEscapes);
+    const Integer least = escape_integer<Float>(kMostEscapes);
     if (std::any_of(integers_.begin(), integers_.end(), [&](Integer one) { return one < least; })) {
       return false;
     }
     for (const auto& [place, escape] : escaped_) {
-      integers_[place] = marker<Integer>(escape);
+      integers_[place] = escape_integer<Float>(escape);
     }
     const Integer* from = integers_.data();
     for_each_run(box, frame.origin, frame.shape, [&](uint64_t first, uint64_t count) {
@@ -228,10 +204,10 @@ class Brick {
     std::memcpy(integers_.data(), elements, walk.count * sizeof(Float));
     escaped_.clear();
     const auto& escapes = settings.lorenzo->escapes;
-    const Integer least = marker<Integer>(escapes.size());
+    const Integer least = escape_integer<Float>(escapes.size());
     for (size_t i = 0; i < walk.count && !escapes.empty(); ++i) {
       if (integers_[i] < least) {
-        escaped_.emplace_back(i, static_cast<size_t>(integers_[i] - marker<Integer>(0)));
+        escaped_.emplace_back(i, escape_number(integers_[i]));
         integers_[i] = 0;
       }
     }
@@ -246,9 +222,9 @@ class Brick {
 
  private:
   bool read(const Steps<Float>& steps, const std::byte* from, size_t count, size_t to, std::vector<uint64_t>* grown) {
-    std::array<uint8_t, kPart> fits;
-    for (size_t done = 0; done < count; done += kPart) {
-      const size_t n = std::min(kPart, count - done);
+    std::array<uint8_t, kConvertedTogether> fits;
+    for (size_t done = 0; done < count; done += kConvertedTogether) {
+      const size_t n = std::min(kConvertedTogether, count - done);
       const std::byte* const part = from + done * sizeof(Float);
       if (steps.convert(part, n, integers_.data() + to + done, fits.data())) {
         continue;
@@ -259,7 +235,7 @@ class Brick {
           auto escape = steps.escape_of(one);
           if (!escape.has_value() && grown != nullptr && grown->size() < kMostEscapes && steps.may_escape(one)) {
             escape = grown->size();
-            grown->push_back(steps.bits_of(one));
+            grown->push_back(bits_at<Float>(one, 0));
           }
           if (!escape.has_value()) {
             return false;
@@ -278,11 +254,11 @@ class Brick {
 template <typename Float>
 bool all_multiples(const Settings& settings, std::span<const std::byte> floats) {
   const Steps<Float> steps(settings);
-  std::array<typename Facts<Float>::Integer, kPart> whole;
-  std::array<uint8_t, kPart> good;
+  std::array<IntegerOf<Float>, kConvertedTogether> whole;
+  std::array<uint8_t, kConvertedTogether> good;
   const size_t count = floats.size() / sizeof(Float);
-  for (size_t first = 0; first < count; first += kPart) {
-    const size_t n = std::min(kPart, count - first);
+  for (size_t first = 0; first < count; first += kConvertedTogether) {
+    const size_t n = std::min(kConvertedTogether, count - first);
     const std::byte* const part = floats.data() + first * sizeof(Float);
     steps.convert(part, n, whole.data(), good.data());
     for (size_t i = 0; i < n; ++i) {
@@ -301,29 +277,26 @@ auto with_float(const Settings& settings, F&& f) {
   return settings.element_type() == DType::f32 ? f(float{}) : f(double{});
 }
 
-}  // namespace
-
-bool to_differences(const Settings& settings, const Box& frame, std::span<const uint64_t> bricks,
-                    const std::byte* floats, std::byte* out) {
+bool take_bricks(const Settings& settings, const Box& frame, std::span<const uint64_t> bricks, const std::byte* floats,
+                 std::byte* out, std::vector<uint64_t>* grown) {
   return with_float(settings, [&](auto zero) {
     Brick<decltype(zero)> brick;
     return std::all_of(bricks.begin(), bricks.end(), [&](uint64_t number) {
-      return brick.take(settings, frame, settings.geometry.brick_box(number), floats, out, nullptr);
+      return brick.take(settings, frame, settings.geometry.brick_box(number), floats, out, grown);
     });
   });
 }
 
+}  // namespace
+
+bool to_differences(const Settings& settings, const Box& frame, std::span<const uint64_t> bricks,
+                    const std::byte* floats, std::byte* out) {
+  return take_bricks(settings, frame, bricks, floats, out, nullptr);
+}
+
 bool plan_differences(Settings& settings, const std::byte* floats, std::byte* out) {
-  const Geometry& geometry = settings.geometry;
-  const Box all{Extents(geometry.shape.size(), 0), geometry.shape};
-  return with_float(settings, [&](auto zero) {
-    Brick<decltype(zero)> brick;
-    bool good = true;
-    for (uint64_t number = 0; number < geometry.brick_count() && good; ++number) {
-      good = brick.take(settings, all, geometry.brick_box(number), floats, out, &settings.lorenzo->escapes);
-    }
-    return good;
-  });
+  const Box all{Extents(settings.geometry.shape.size(), 0), settings.geometry.shape};
+  return take_bricks(settings, all, settings.geometry.bricks_in(all), floats, out, &settings.lorenzo->escapes);
 }
 
 void from_differences(const Settings& settings, uint64_t brick, std::byte* elements) {

@@ -418,8 +418,7 @@ class Planner {
     }
     const uint64_t count = element_count(spec_.shape);
     const Box part = middle(boxes_[0].shape, std::clamp<uint64_t>(count / 8, kLeast, kRegionElements));
-    Bytes array(element_count(part.shape) * element_size(spec_.dtype));
-    copy_box(boxes_[0].shape, regions_[0].data(), part, element_size(spec_.dtype), array.data());
+    const Bytes array = of_first_region(part);
     Settings made = lorenzo_settings(codes);
     const Bytes integers = planned_differences(made, choice.axes, part.shape, array);
     return !integers.empty() &&
@@ -428,12 +427,16 @@ class Planner {
            take_lorenzo(codes, choice.axes);
   }
 
+  Bytes of_first_region(const Box& part) const {
+    Bytes array(element_count(part.shape) * element_size(spec_.dtype));
+    copy_box(boxes_[0].shape, regions_[0].data(), part, element_size(spec_.dtype), array.data());
+    return array;
+  }
+
   /// Bits for each point of the middle of the first region (at most `limit`), encoded as an array by itself.
   double measured_bits(const Settings& settings, uint64_t limit = kRegionElements) const {
     const Box part = middle(boxes_[0].shape, limit);
-    const size_t size = element_size(spec_.dtype);
-    Bytes array(element_count(part.shape) * size);
-    copy_box(boxes_[0].shape, regions_[0].data(), part, size, array.data());
+    const Bytes array = of_first_region(part);
     Tally tally;
     tally_array(settings, {part.shape, array.data()}, tally);
     return tally.bits() / static_cast<double>(element_count(part.shape));

@@ -419,7 +419,7 @@ Status Core::remove_xattr(const Caller&, InodeNumber inode, std::string_view nam
   VARVE_ASSIGN(const NodePointer node, nodes_.get(inode));
   if (name == kDamageAttribute) {
     const NodeLock lock(node->mutex);
-    return damage_of(*node).text().empty() ? Status(no_attribute(name)) : replace_damage(*node, {});
+    return damage_of(*node).empty() ? Status(no_attribute(name)) : replace_damage(*node, {});
   }
   VARVE_ASSIGN(const std::optional<std::string> old, index_->xattr(inode, name));
   const index::Inode node_inode = inode_of(*node);

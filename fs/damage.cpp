@@ -163,7 +163,7 @@ DegradedBricks Core::damage_of(Node& node) {
 /// node's lock is held exclusively.
 Status Core::recheck_damage(Node& node) {
   DegradedBricks before = damage_of(node);
-  if (before.bricks.empty() && !before.more) {
+  if (before.empty()) {
     return {};
   }
   const Sealed* const sealed = node.inode.object != 0 ? node.sealed.get() : nullptr;

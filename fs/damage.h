@@ -32,6 +32,7 @@ class DegradedBricks {
   /// here; the coarsest where some may be missing.
   uint8_t finest_of(std::string_view array) const;
 
+  bool empty() const { return bricks.empty() && !more; }
   /// A JSON object on each line: array, brick, box ([first, past the last] of each axis), levels, when; at last, where
   /// there are more than fit into an extended attribute, {"more": true}.
   std::string text() const;

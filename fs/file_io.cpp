@@ -172,7 +172,7 @@ Result<OpenFile> Core::open_node(const NodePointer& node, std::unique_ptr<Handle
   }
   OpenFile opened;
   // Pages of what was interpolated: another handle may not be given it, and a shared mapping would write it back.
-  const bool degraded = node->inode.object != 0 && !damage_of(*node).text().empty();
+  const bool degraded = node->inode.object != 0 && !damage_of(*node).empty();
   if (handle->virtual_inode != 0) {
     const bool same = keep_view_pages(*node, handle->virtual_inode);
     opened.keep_cache = same && !degraded && !handle->bound;  // another bound may have had this number

@@ -10,6 +10,8 @@
 
 namespace varve::fs {
 
+inline constexpr std::string_view kMountType = "fuse.varve";  ///< MountEntry::type of Varve's mounts
+
 struct MountEntry {
   unsigned major = 0, minor = 0;  ///< of st_dev of everything inside
   std::string mountpoint;

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "fs/formats/check.h"
+#include "fs/formats/serialise.h"
 #include "fs/serial.h"
 
 namespace varve::fs {
@@ -42,12 +43,8 @@ IntervalSet read_intervals(SerialReader& in) {
   return set;
 }
 
-void write_filters(SerialWriter& out, const ArrayRegion& region) {
-  out.number(region.filters.size());
-  for (const ChunkFilter& filter : region.filters) {
-    out.number(static_cast<uint64_t>(filter.kind));
-    out.number(filter.parameter);
-  }
+void write_filtering(SerialWriter& out, const ArrayRegion& region) {
+  write_filters(out, region.filters);
   for (const StoredChunk& chunk : region.stored) {
     out.number(chunk.length);
     out.number(chunk.skipped);
@@ -55,12 +52,8 @@ void write_filters(SerialWriter& out, const ArrayRegion& region) {
   }
 }
 
-void read_filters(SerialReader& in, ArrayRegion& region) {
-  region.filters.resize(in.count(2));
-  for (ChunkFilter& filter : region.filters) {
-    filter.kind = static_cast<ChunkFilter::Kind>(in.number());
-    filter.parameter = static_cast<uint32_t>(in.number());
-  }
+void read_filtering(SerialReader& in, ArrayRegion& region) {
+  region.filters = read_filters(in);
   region.stored.resize(region.filters.empty() ? 0 : region.chunks.size());
   for (StoredChunk& chunk : region.stored) {
     chunk.length = in.number();
@@ -100,7 +93,7 @@ void write_array(SerialWriter& out, const ArrayEntry& entry) {
     out.real(entry.least);
     out.real(entry.greatest);
   }
-  write_filters(out, region);
+  write_filtering(out, region);
 }
 
 ArrayEntry read_array(SerialReader& in, uint64_t version) {
@@ -137,7 +130,7 @@ ArrayEntry read_array(SerialReader& in, uint64_t version) {
     entry.greatest = in.real();
   }
   if (version > 2) {
-    read_filters(in, region);
+    read_filtering(in, region);
   }
   return entry;
 }

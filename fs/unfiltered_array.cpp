@@ -37,12 +37,6 @@ UnfilteredArray::UnfilteredArray(const ArrayRegion& filtered, const ReadContent&
   }
 }
 
-Result<Bytes> UnfilteredArray::stored_chunk(size_t index) const {
-  Bytes stored(filtered_.stored[index].length);
-  VARVE_TRY(read_(filtered_.chunks[index].offset, stored));
-  return stored;
-}
-
 Status UnfilteredArray::put(size_t slot, std::span<const std::byte> elements) {
   const std::lock_guard lock(scratch_mutex_);
   return scratch_->write(slot * stride_, elements);
@@ -51,7 +45,8 @@ Status UnfilteredArray::put(size_t slot, std::span<const std::byte> elements) {
 /// EBADMSG: it does not come back exactly.
 Status UnfilteredArray::try_chunk(size_t index, uint64_t& sum) {
   const uint32_t skipped = filtered_.stored[index].skipped;
-  VARVE_ASSIGN(const Bytes stored, stored_chunk(index));
+  Bytes stored(filtered_.stored[index].length);
+  VARVE_TRY(read_(filtered_.chunks[index].offset, stored));
   VARVE_ASSIGN(Bytes elements, undo_filters(filtered_, skipped, stored, bytes_));
   VARVE_TRY(put(index, elements));
   VARVE_ASSIGN(const Bytes again, redo_filters(filtered_, skipped, std::move(elements)));
@@ -119,9 +114,7 @@ Status UnfilteredArray::fill(size_t slot) {
   if (slots_[slot] != Slot::to_fill) {
     return {};
   }
-  VARVE_ASSIGN(Bytes stored, stored_chunk(slot));
-  VARVE_ASSIGN(const Bytes elements,
-               undo_filters(filtered_, filtered_.stored[slot].skipped, std::move(stored), bytes_));
+  VARVE_ASSIGN(const Bytes elements, unfiltered_chunk(filtered_, filtered_.chunks[slot], read_));
   VARVE_TRY(put(slot, elements));
   slots_[slot] = Slot::filled;
   return {};

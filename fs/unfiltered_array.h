@@ -35,7 +35,6 @@ class UnfilteredArray {
 
  private:
   enum class Slot : uint8_t { to_fill, filled, left_out };
-  Result<codec::Bytes> stored_chunk(size_t index) const;
   Status try_chunk(size_t index, uint64_t& sum);
   Status put(size_t slot, std::span<const std::byte> elements);
   Status fill(size_t slot);

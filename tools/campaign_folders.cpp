@@ -38,7 +38,7 @@ bool end_mounts(const std::string& folder) {
     if (!is_inside(entry.mountpoint, *absolute)) {
       continue;
     }
-    const auto daemon = entry.type == "fuse.varve" ? index::StoreLock::writer(entry.source) : std::nullopt;
+    const auto daemon = entry.type == fs::kMountType ? index::StoreLock::writer(entry.source) : std::nullopt;
     if (daemon.value_or(0) > 0) {
       ::kill(*daemon, SIGKILL);  // its fault may hold it up for as long as it likes
     }

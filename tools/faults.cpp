@@ -61,7 +61,7 @@ pid_t daemon_at(const std::string& directory) {
   const std::string path = std::filesystem::absolute(directory, problem).lexically_normal().string();
   std::optional<fs::MountEntry> found;
   for (fs::MountEntry& entry : fs::mount_table()) {
-    if (entry.type == "fuse.varve" && (is_inside(path, entry.mountpoint) || path == entry.mountpoint + "/")) {
+    if (entry.type == fs::kMountType && (is_inside(path, entry.mountpoint) || path == entry.mountpoint + "/")) {
       found = std::move(entry);
     }
   }

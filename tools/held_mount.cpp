@@ -4,21 +4,15 @@
 
 #include <chrono>
 #include <filesystem>
-#include <string_view>
 #include <thread>
 
+#include "fs/fuse_mount_table.h"
 #include "fs/log.h"
 #include "index/store_directory.h"
 #include "tools/daemon.h"
 #include "tools/mount_point.h"
 
 namespace varve::tools {
-namespace {
-
-constexpr std::string_view kMountType = "fuse.varve";
-
-}  // namespace
-
 Result<std::string> mountpoint_of(const std::string& directory) {
   std::filesystem::path plain(directory);
   if (!plain.has_filename() && plain.has_relative_path()) {
@@ -51,7 +45,7 @@ void release_held_mount(const std::string& mountpoint, int daemon) {
     return is_held(daemon);
   };
   const auto entry = fs::mount_at(mountpoint);
-  if (!entry.has_value() || entry->type != kMountType || !held_after(kUsual)) {
+  if (!entry.has_value() || entry->type != fs::kMountType || !held_after(kUsual)) {
     return;
   }
   fs::log_line(fs::LogLevel::warning, fmt::format("the daemon of {} (process {}) was killed and has not ended: the "
@@ -68,7 +62,7 @@ void release_held_mount(const std::string& mountpoint, int daemon) {
 void release_held_mount(const std::string& mountpoint) {
   const auto entry = fs::mount_at(mountpoint);
   const int daemon =
-      entry.has_value() && entry->type == kMountType ? index::StoreLock::writer(entry->source).value_or(0) : 0;
+      entry.has_value() && entry->type == fs::kMountType ? index::StoreLock::writer(entry->source).value_or(0) : 0;
   if (daemon > 0) {
     release_held_mount(mountpoint, daemon);
   }

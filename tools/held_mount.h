@@ -5,7 +5,6 @@
 #include <string>
 
 #include "codec/result.h"
-#include "fs/fuse_mount_table.h"
 
 namespace varve::tools {
 

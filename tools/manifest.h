@@ -21,7 +21,7 @@ Digest digest_of(std::string_view bytes);
 
 struct Manifest {
   std::string text;
-  std::map<Digest, index::ObjectId> objects;  ///< every content that a file has
+  std::map<Digest, index::ObjectId> objects;  ///< every content that a file has, at least
 };
 
 /// Directories breadth first, the entries of each by name. Without times of access.

@@ -61,7 +61,7 @@ Result<MountedPath> find_mount(const std::string& path) {
       found = &entry;
     }
   }
-  if (found == nullptr || found->type != "fuse.varve") {
+  if (found == nullptr || found->type != fs::kMountType) {
     return Error{ENODEV,
                  fmt::format("{} is not in a Varve mount: mount its store first (varve mount STORE DIR)", path)};
   }

@@ -45,12 +45,11 @@ std::optional<Digest> get_digest(fs::SerialReader& in) {
 class Receiver {
  public:
   Receiver(index::Index& index, FrameReader& in, const Manifest& before)
-      : index_(index), in_(in), objects_(before.objects) {}
+      : index_(index), in_(in), made_{"", before.objects} {}
 
   /// Reads all, and changes no file yet.
   Status read(uint64_t bytes) {
     Progress progress("receiving", bytes);
-    std::string text;
     for (;;) {
       VARVE_ASSIGN(const Frame frame, in_.get());
       switch (frame.kind) {
@@ -58,16 +57,11 @@ class Receiver {
           VARVE_TRY(read_object(frame.bytes, progress));
           break;
         case FrameKind::manifest:
-          text += frame.bytes;
+          made_.text += frame.bytes;
           break;
         case FrameKind::end: {
-          const Digest digest = digest_of(text);
-          if (frame.bytes != std::string_view(digest.data(), digest.size())) {
-            return malformed();
-          }
-          made_.text = std::move(text);
-          made_.objects = objects_;
-          return {};
+          const Digest digest = digest_of(made_.text);
+          return frame.bytes == std::string_view(digest.data(), digest.size()) ? Status() : malformed();
         }
         default:
           return malformed();
@@ -75,21 +69,10 @@ class Receiver {
     }
   }
 
-  Status apply() { return replace_tree(index_, used(), fresh_); }
+  Status apply() { return replace_tree(index_, made_, fresh_); }
   const std::string& manifest() const { return made_.text; }
 
  private:
-  /// Without objects that no file of the manifest has: those go with the files that had them.
-  Manifest used() const {
-    Manifest some{made_.text, {}};
-    for (const auto& [digest, object] : made_.objects) {
-      if (made_.text.find(std::string_view(digest.data(), digest.size())) != std::string::npos) {
-        some.objects.emplace(digest, object);
-      }
-    }
-    return some;
-  }
-
   Status read_object(std::string_view head, Progress& progress) {
     fs::SerialReader in(head);
     const auto digest = get_digest(in);
@@ -97,7 +80,7 @@ class Receiver {
     if (!digest.has_value() || in.failed() || !in.at_end()) {
       return malformed();
     }
-    const bool here = objects_.contains(*digest);  // a whole stream to a store that has some of it
+    const bool here = made_.objects.contains(*digest);  // a whole stream to a store that has some of it
     std::unique_ptr<index::ObjectWriter> writer;
     if (!here) {
       VARVE_ASSIGN(writer, index_.begin_object());
@@ -119,7 +102,7 @@ class Receiver {
       return {};
     }
     VARVE_TRY(writer->finish());
-    objects_.emplace(*digest, writer->object());
+    made_.objects.emplace(*digest, writer->object());
     fresh_.emplace(writer->object(), layout);
     writers_.push_back(std::move(writer));
     return {};
@@ -140,9 +123,8 @@ class Receiver {
     const RecordKey key = get_key(in);
     const auto digest = get_digest(in);
     const RecordKey there = get_key(in);
-    in.number();  // the checksum: the object's digest, and that of what is made, vouch for it
-    const auto object = digest.has_value() ? objects_.find(*digest) : objects_.end();
-    if (in.failed() || !in.at_end() || object == objects_.end() || fresh_.contains(object->second)) {
+    const auto object = digest.has_value() ? made_.objects.find(*digest) : made_.objects.end();
+    if (in.failed() || !in.at_end() || object == made_.objects.end() || fresh_.contains(object->second)) {
       return malformed();
     }
     return writer.share(object->second, there, key);
@@ -150,10 +132,9 @@ class Receiver {
 
   index::Index& index_;
   FrameReader& in_;
-  std::map<Digest, ObjectId> objects_;
   std::map<ObjectId, std::string> fresh_;  ///< layouts of those that are not published
   std::vector<std::unique_ptr<index::ObjectWriter>> writers_;
-  Manifest made_;
+  Manifest made_;  ///< of all contents that are here: those that no file has go when the tree is replaced
 };
 
 /// Whether the store is what the stream goes on from.

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <map>
 #include <tuple>
 
@@ -53,17 +54,20 @@ std::string_view text_of(std::span<const std::byte> bytes) {
 class Sender {
  public:
   Sender(index::Index& index, const Manifest& manifest, const Manifest& before)
-      : index_(index), manifest_(manifest), before_(before), out_(stdout) {}
+      : index_(index), manifest_(manifest), before_(before), out_(stdout) {
+    std::ranges::copy_if(manifest.objects, std::back_inserter(fresh_),
+                         [&](const auto& one) { return !before.objects.contains(one.first); });
+  }
 
   Status send(StreamBegin begin, index::Index* since) {
-    VARVE_TRY(find_known(since));
+    if (since != nullptr && !fresh_.empty()) {
+      VARVE_TRY(find_known(*since));
+    }
     VARVE_ASSIGN(begin.bytes, bytes_to_send());
     VARVE_TRY(out_.put(FrameKind::begin, serialise(begin)));
     Progress progress("sending", begin.bytes);
-    for (const auto& [digest, object] : manifest_.objects) {
-      if (!before_.objects.contains(digest)) {
-        VARVE_TRY(send_object(digest, object, progress));
-      }
+    for (const auto& [digest, object] : fresh_) {
+      VARVE_TRY(send_object(digest, object, progress));
     }
     const std::string_view text = manifest_.text;
     for (size_t at = 0; at < text.size(); at += kManifestPiece) {
@@ -75,16 +79,9 @@ class Sender {
 
  private:
   /// Where the records of new objects lie in old ones: those are told by their origins, which sharing keeps.
-  Status find_known(index::Index* since) {
-    bool any = false;
-    for (const auto& [digest, object] : manifest_.objects) {
-      any = any || !before_.objects.contains(digest);
-    }
+  Status find_known(index::Index& since) {
     for (const auto& [digest, object] : before_.objects) {
-      if (!any || since == nullptr) {
-        break;
-      }
-      VARVE_TRY(since->records(object, [&, known = &digest](const RecordInfo& record) {
+      VARVE_TRY(since.records(object, [&, known = &digest](const RecordInfo& record) {
         known_.try_emplace(origin_of(record), Known{known, record.key});
         return true;
       }));
@@ -94,13 +91,11 @@ class Sender {
 
   Result<uint64_t> bytes_to_send() {
     uint64_t bytes = 0;
-    for (const auto& [digest, object] : manifest_.objects) {
-      if (!before_.objects.contains(digest)) {
-        VARVE_TRY(index_.records(object, [&](const RecordInfo& record) {
-          bytes += known_.contains(origin_of(record)) ? 0 : record.length;
-          return true;
-        }));
-      }
+    for (const auto& [digest, object] : fresh_) {
+      VARVE_TRY(index_.records(object, [&](const RecordInfo& record) {
+        bytes += known_.contains(origin_of(record)) ? 0 : record.length;
+        return true;
+      }));
     }
     return bytes;
   }
@@ -122,7 +117,6 @@ class Sender {
       if (const auto known = known_.find(origin_of(record)); known != known_.end()) {
         row.text(text_of(*known->second.object));
         put_key(row, known->second.key);
-        row.number(record.checksum);
         VARVE_TRY(out_.put(FrameKind::shared, row.take_text()));
         continue;
       }
@@ -138,6 +132,7 @@ class Sender {
   const Manifest& manifest_;
   const Manifest& before_;
   FrameWriter out_;
+  std::vector<std::pair<Digest, ObjectId>> fresh_;  ///< contents that the receiver lacks
   std::map<Origin, Known> known_;
 };
 

@@ -19,7 +19,7 @@ enum class FrameKind : uint8_t {
   begin = 1,       ///< StreamBegin
   object = 2,      ///< digest, layout
   record = 3,      ///< key, bytes
-  shared = 4,      ///< key; digest of an object that the receiver has, key there, checksum
+  shared = 4,      ///< key; digest of an object that the receiver has, key there
   object_end = 5,  ///< nothing
   manifest = 6,    ///< a piece of its text
   end = 7,         ///< digest of the whole manifest

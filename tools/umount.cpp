@@ -179,7 +179,7 @@ Status wait_for_store(const fs::MountEntry& entry, pid_t pid, const Process& dae
 Status unmount(const std::string& directory, std::chrono::seconds patience) {
   VARVE_ASSIGN(const std::string path, mountpoint_of(directory));
   const auto entry = fs::mount_at(path);
-  if (!entry.has_value() || entry->type != "fuse.varve") {
+  if (!entry.has_value() || entry->type != fs::kMountType) {
     return Error{EINVAL, fmt::format("{} is not the directory of a Varve mount: see findmnt -t fuse.varve", directory)};
   }
   release_held_mount(path);

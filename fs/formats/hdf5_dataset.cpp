@@ -4,6 +4,7 @@
 #include <array>
 
 #include "fs/formats/check.h"
+#include "fs/formats/chunk_filters.h"
 
 namespace varve::fs {
 
@@ -214,10 +215,7 @@ std::optional<ArrayRegion> locate_array(Hdf5Lookups& lookups, const std::string&
     return std::nullopt;
   }
   collect_fill_values(dataset.id.get(), dataset.creation.get(), dataset.type.get(), *element, array.fill_values);
-  array.keep_exact = std::any_of(array.filters.begin(), array.filters.end(),
-                                 [](const ChunkFilter& f) { return f.kind == ChunkFilter::Kind::deflate; })
-                         ? "deflated"
-                         : "";
+  array.keep_exact = is_deflated(array) ? "deflated" : "";
   return array;
 }
 

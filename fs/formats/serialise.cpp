@@ -16,6 +16,23 @@ constexpr uint64_t kMagic = 0x3153'4552'5652'4156;  // "VARVRES1"
 
 }  // namespace
 
+void write_filters(SerialWriter& out, const std::vector<ChunkFilter>& filters) {
+  out.number(filters.size());
+  for (const ChunkFilter& filter : filters) {
+    out.number(static_cast<uint64_t>(filter.kind));
+    out.number(filter.parameter);
+  }
+}
+
+std::vector<ChunkFilter> read_filters(SerialReader& in) {
+  std::vector<ChunkFilter> filters(in.count(2));
+  for (ChunkFilter& filter : filters) {
+    filter.kind = static_cast<ChunkFilter::Kind>(std::min<uint64_t>(in.number(), 255));
+    filter.parameter = static_cast<uint32_t>(std::min<uint64_t>(in.number(), UINT32_MAX));
+  }
+  return filters;
+}
+
 void write_array(SerialWriter& out, const ArrayRegion& array) {
   out.text(array.name);
   out.number(static_cast<uint64_t>(array.dtype));
@@ -28,11 +45,7 @@ void write_array(SerialWriter& out, const ArrayRegion& array) {
     out.number(place.chunk);
     out.number(place.offset);
   }
-  out.number(array.filters.size());
-  for (const ChunkFilter& filter : array.filters) {
-    out.number(static_cast<uint64_t>(filter.kind));
-    out.number(filter.parameter);
-  }
+  write_filters(out, array.filters);
   for (const StoredChunk& chunk : array.stored) {
     out.number(chunk.length);
     out.number(chunk.skipped);
@@ -55,11 +68,7 @@ ArrayRegion read_array(SerialReader& in) {
     place.chunk = in.number();
     place.offset = in.number();
   }
-  array.filters.resize(in.count(2));
-  for (ChunkFilter& filter : array.filters) {
-    filter.kind = static_cast<ChunkFilter::Kind>(std::min<uint64_t>(in.number(), 255));
-    filter.parameter = static_cast<uint32_t>(std::min<uint64_t>(in.number(), UINT32_MAX));
-  }
+  array.filters = read_filters(in);
   array.stored.resize(array.filters.empty() ? 0 : array.chunks.size());
   for (StoredChunk& chunk : array.stored) {
     chunk.length = in.number();

@@ -9,7 +9,7 @@ import mounted
 import numpy as np
 from mounted import check, equal
 from test_hdf5 import smooth
-from test_snapshots import Looked, fill, varve
+from test_snapshots import Looked, content, fill, varve
 
 
 def send(m, name, *words):
@@ -41,24 +41,9 @@ def change(m):
 def same(m, store, name):
     """A store's files are those of a snapshot of the mount."""
     with Looked(m, name) as wanted, Looked(m, name, store) as found:
-        equal(files(found), files(wanted), f"{store.name} has the files of {name}")
+        equal(content(found), content(wanted), f"{store.name} has the files of {name}")
     check("clean" in varve("fsck", store).stdout, f"{store.name} is sound")
     varve("scrub", store)
-
-
-def files(root):
-    """All that can be told of a tree, without reading from its fifo."""
-    found = {}
-    for folder, names, others in os.walk(root):
-        for name in names + others:
-            path = os.path.join(folder, name)
-            facts = os.lstat(path)
-            link = os.path.islink(path)
-            found[os.path.relpath(path, root)] = (
-                facts.st_mode, facts.st_mtime_ns, facts.st_nlink, facts.st_size, os.readlink(path) if link else "",
-                open(path, "rb").read() if os.path.isfile(path) and not link else b"",
-                [(name, os.getxattr(path, name)) for name in os.listxattr(path, follow_symlinks=False)] if not link else [])
-    return found
 
 
 def scenario_copies(m):

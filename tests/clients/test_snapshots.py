@@ -21,20 +21,17 @@ def varve(*words, status=0):
 
 
 def content(root):
-    """Every file's bytes, attributes that matter and extended attributes; links by where they lead."""
+    """Every file's bytes, attributes that matter and extended attributes; links by where they lead, fifos unread."""
     found = {}
-    for folder, names, files in os.walk(root):
-        for name in names + files:
+    for folder, names, others in os.walk(root):
+        for name in names + others:
             path = os.path.join(folder, name)
             facts = os.lstat(path)
-            key = os.path.relpath(path, root)
-            if os.path.islink(path):
-                found[key] = os.readlink(path)
-            elif os.path.isdir(path):
-                found[key] = (facts.st_mode, facts.st_mtime_ns)
-            else:
-                bound = [name for name in os.listxattr(path) if name == "user.varve.bound"]
-                found[key] = (facts.st_mode, facts.st_mtime_ns, facts.st_nlink, bound, open(path, "rb").read())
+            link = os.path.islink(path)
+            found[os.path.relpath(path, root)] = (
+                facts.st_mode, facts.st_mtime_ns, facts.st_nlink, facts.st_size, os.readlink(path) if link else "",
+                open(path, "rb").read() if os.path.isfile(path) and not link else b"",
+                [(name, os.getxattr(path, name)) for name in os.listxattr(path, follow_symlinks=False)] if not link else [])
     return found
 
 
