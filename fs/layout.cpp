@@ -194,6 +194,7 @@ Status Layout::build_extents() {
     piece.stream = stream;
     stream += padding;
     at = piece.offset + piece.length;
+    holes.remove(piece.offset, at);  // zeros that were never written, but elements now, which a bound may move
     extents.push_back(piece);
   }
   fill_gap(size);

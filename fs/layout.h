@@ -65,7 +65,7 @@ struct Layout {
   uint64_t stream_size = 0;
   uint64_t patch_size = 0;
 
-  /// Fills the derived members. EINVAL when arrays overlap or leave the file.
+  /// Fills the derived members and leaves no hole inside an array. EINVAL when arrays overlap or leave the file.
   Status build_extents();
   /// The extent that holds `offset` (< size).
   const Extent& extent_at(uint64_t offset) const;

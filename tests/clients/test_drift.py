@@ -1,11 +1,14 @@
 #!/usr/bin/python3
 """No drift: however often lossy data is read, changed in part and written back, what nobody changed stays."""
 
+import os
+
 import arrays
 import mounted
 import numpy as np
 from mounted import check, equal, same_bytes
 from test_hdf5 import smooth
+from test_posix import KEEP_SIZE, PUNCH_HOLE, fallocate
 
 ROUNDS = 100
 
@@ -96,6 +99,25 @@ def scenario_appended_raw(m):
     equal(np.fromfile(path, "f4").tobytes() == now.tobytes(), True, "the same after a new mount")
     equal(arrays.problems(plain, path, "abs:10"), [], "special values and bytes outside arrays are exact")
     check(not same_bytes(plain, path), "the file was changed")
+
+
+def scenario_punched(m):
+    """Zeros that nobody wrote are elements too: when a bound has moved them and the array ends, they stay so."""
+    m.bound("abs:0.01")
+    path = m.root / "x_70x80x90.f32"
+    with open(path, "wb") as file:
+        file.write(smooth().tobytes())
+        fallocate(file.fileno(), KEEP_SIZE | PUNCH_HOLE, 400_000, 800_000)
+    before = path.read_bytes()
+    hole = np.frombuffer(before[400_000:1_200_000], "f4")
+    check(np.count_nonzero(hole) > 0 and np.abs(hole).max() <= 0.01, "elements of the hole are moved by the bound")
+    with open(path, "ab") as file:
+        file.write(b"x")  # its name says the shape of another length: no array any more
+    m.restart()  # no page of before is kept
+    after = path.read_bytes()
+    equal(after[:-1] == before, True, "every byte before what was appended reads as it did")
+    with open(path, "rb") as file:
+        equal(os.lseek(file.fileno(), 0, os.SEEK_HOLE), len(after), "SEEK_HOLE finds no hole")
 
 
 if __name__ == "__main__":
