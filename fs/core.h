@@ -36,7 +36,7 @@ struct Twin {
 struct Handle {
   NodePointer node;  ///< null: a virtual file that is no view of a real one
   bool writable = false;
-  bool descriptor_closed = false;       ///< flush was called and no write came since; guarded by the node's lock
+  bool descriptor_closed = false;       ///< flush was called and no program wrote since; guarded by the node's lock
   InodeNumber virtual_inode = 0;        ///< 0: the real file
   uint8_t finest = 0;                   ///< levels below are interpolated
   bool exact_only = false;              ///< refuse what is not bit-exact

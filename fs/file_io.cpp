@@ -234,7 +234,7 @@ Result<size_t> Core::read_handle(Handle& open, uint64_t offset, std::span<std::b
   return length;
 }
 
-Result<size_t> Core::write(const Caller&, uint64_t handle, uint64_t offset, std::span<const std::byte> data) {
+Result<size_t> Core::write(const Caller& caller, uint64_t handle, uint64_t offset, std::span<const std::byte> data) {
   Handle& open = handle_at(handle);
   if (offset > kMaxFileSize || data.size() > kMaxFileSize - offset) {
     return Error{EFBIG, "a file has at most 2^60 bytes"};
@@ -254,7 +254,7 @@ Result<size_t> Core::write(const Caller&, uint64_t handle, uint64_t offset, std:
   }
   Node& node = *open.node;
   const NodeLock lock(node.mutex);
-  if (open.descriptor_closed) {
+  if (open.descriptor_closed && !caller.writes_pages_back) {  // another descriptor shares the handle
     open.descriptor_closed = false;
     --node.closing_writers;
   }

@@ -165,7 +165,9 @@ void handle_write(fuse_req_t request, fuse_ino_t /*inode*/, const char* data, si
                   fuse_file_info* info) {
   RequestContext& context = context_of(request);
   ++context.writes_begun;
-  const auto count = context.operations->write(caller_of(request), info->fh, static_cast<uint64_t>(offset),
+  Caller caller = caller_of(request);
+  caller.writes_pages_back = info->writepage != 0;
+  const auto count = context.operations->write(caller, info->fh, static_cast<uint64_t>(offset),
                                                std::span(reinterpret_cast<const std::byte*>(data), size));
   if (count.ok()) {
     fuse_reply_write(request, *count);

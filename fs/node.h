@@ -49,7 +49,7 @@ struct Node {
 
   unsigned handles = 0;
   unsigned writers = 0;          ///< handles open for writing
-  unsigned closing_writers = 0;  ///< of them, those with a closed descriptor and no write since
+  unsigned closing_writers = 0;  ///< of them, those with a closed descriptor and no write by a program since
   SealState seal = SealState::none;
   unsigned failed_seals = 0;
   Status write_error;        ///< of a seal that failed; told once at flush or fsync

@@ -24,6 +24,8 @@ struct Caller {
   uint32_t uid = 0, gid = 0;
   uint32_t umask = 0;  ///< for information: the kernel has taken it off `mode` already
   int32_t pid = 0;
+  /// The kernel writes pages of shared mappings back, through any handle that is open for writing.
+  bool writes_pages_back = false;
 };
 
 struct Attributes {

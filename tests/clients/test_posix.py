@@ -315,6 +315,22 @@ except OSError as e:
 """
 
 
+def scenario_sealed_after_a_map(m):
+    """The last that writes is a map without a descriptor: whoever comes after its munmap finds the file sealed."""
+    libc.mmap.restype = ctypes.c_void_p
+    path, length = m.root / "mapped", 100_000
+    states = []
+    for round in range(300):
+        path.write_bytes(bytes(length))
+        with open(path, "r+b") as file:
+            address = libc.mmap(None, ctypes.c_size_t(length), mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED,
+                                file.fileno(), ctypes.c_long(0))
+        ctypes.memmove(address + round * 10, b"word.", 5)
+        libc_call("munmap", ctypes.c_void_p(address), ctypes.c_size_t(length))
+        states.append(os.getxattr(path, "user.varve.state"))
+    equal(states.count(b"sealed"), len(states), "times that it is sealed right after munmap")
+
+
 def scenario_locks(m):
     """flock and fcntl locks between processes: held, shared, by range, released at exit."""
     path = m.root / "f"
