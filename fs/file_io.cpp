@@ -146,7 +146,8 @@ Result<OpenFile> Core::open(const Caller& caller, InodeNumber inode, int flags) 
 
 /// Opens a real file, or a view of it as the handle says.
 Result<OpenFile> Core::open_node(const NodePointer& node, std::unique_ptr<Handle> handle, int flags) {
-  if (auto rules = policy_.current(); rules->may_degrade() && !handle->writable && !handle->exact_only) {
+  if (auto rules = policy_.current();
+      options_.interpolate_damage && rules->may_degrade() && !handle->writable && !handle->exact_only) {
     VARVE_ASSIGN(handle->path, path_of(node->number));
     handle->rules = std::move(rules);
   }

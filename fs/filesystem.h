@@ -21,7 +21,8 @@ struct FileSystemOptions {
   uint64_t cache_bytes = uint64_t{512} << 20;  ///< decoded bricks kept in memory
   std::chrono::milliseconds quiet{1000};       ///< fsync of a file not written for so long seals it
   bool read_only = false;
-  bool show_views = false;  ///< list .varve in the root
+  bool show_views = false;         ///< list .varve in the root
+  bool interpolate_damage = true;  ///< false: damaged elements are EIO, whatever the rules say of on_damage
   WorkerOptions recogniser;
   std::shared_ptr<codec::cuda::SharedDevice> device;  ///< encodes what it can of what is sealed, if there is one
   ControlFolder* control = nullptr;                   ///< shown under .varve/, if there is one

@@ -1,7 +1,7 @@
 // The subcommands of `varve`. Each adds itself to the command line and leaves its exit status in `status` when it runs.
 //
-// Exit statuses: 0 done; 1 the answer is no (verify: a bound broken or bytes different; fsck: problems
-// are left); 2 wrong use or an error.
+// Exit statuses: 0 done; 1 the answer is no (verify: a bound broken or bytes different; export: not all files; fsck:
+// problems are left); 2 wrong use or an error.
 // Called as mount.varve: those of mount(8), 1 wrong use, 32 the mount failed.
 #pragma once
 
@@ -28,6 +28,7 @@ void add_fsck(CLI::App& app, int& status);
 void add_snapshot(CLI::App& app, int& status);
 void add_send(CLI::App& app, int& status);
 void add_receive(CLI::App& app, int& status);
+void add_export(CLI::App& app, int& status);
 void add_gc(CLI::App& app, int& status);
 void add_faults(CLI::App& app, int& status);
 void add_bench(CLI::App& app, int& status);

@@ -62,14 +62,14 @@ int run(int argc, char** argv) {
       "  varve snapshot create ~/data before-rerun           keep all files as they are now\n"
       "  varve umount ~/data\n"
       "  varve fsck ~/store                                  does the store agree with itself\n"
-      "Exit status: 0 done; 1 the answer is no (verify, scrub, fsck); 2 wrong use or an error.");
+      "Exit status: 0 done; 1 the answer is no (verify, scrub, fsck, export); 2 wrong use or an error.");
   app.set_version_flag("--version", "varve " VARVE_VERSION);
   app.require_subcommand(1);
   app.set_help_all_flag("--help-all", "Help for all subcommands");
   int status = kDone;
-  for (const auto add :
-       {add_mount, add_umount, add_mkfs, add_stat, add_policy, add_verify, add_preview, add_quality, add_web, add_sync,
-        add_scrub, add_fsck, add_snapshot, add_send, add_receive, add_gc, add_faults, add_bench, add_recognise_worker}) {
+  for (const auto add : {add_mount,   add_umount, add_mkfs, add_stat,   add_policy, add_verify,          add_preview,
+                         add_quality, add_web,    add_sync, add_scrub,  add_fsck,   add_snapshot,        add_send,
+                         add_receive, add_export, add_gc,   add_faults, add_bench,  add_recognise_worker}) {
     add(app, status);
   }
   try {
