@@ -86,6 +86,7 @@ Status Core::commit_change(Node& node, index::Batch batch) {
 
 /// The lock is held exclusively.
 Status Core::apply_change(const NodePointer& node, const AttributeChange& change) {
+  const bool shrinks = change.size && *change.size <= node->inode.size;
   if (change.size) {
     if (!S_ISREG(node->inode.mode)) {
       return Error{EINVAL, "only a regular file can be truncated"};
@@ -115,6 +116,9 @@ Status Core::apply_change(const NodePointer& node, const AttributeChange& change
   }
   inode.changed = change.changed.value_or(time);
   index::Batch batch;
+  if (shrinks) {
+    batch.frees_space();
+  }
   put_inode(batch, *node);
   VARVE_TRY(commit(std::move(batch)));
   before.keep_changes();

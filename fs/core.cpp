@@ -90,7 +90,7 @@ Status Core::check_writable() const {
 }
 
 Result<FileSystemSpace> Core::space(const Caller&) {
-  VARVE_ASSIGN(const index::DeviceSpace on_disk, index_->device().space(index_->path()));
+  VARVE_ASSIGN(const index::DeviceSpace on_disk, index_->space());
   FileSystemSpace space;
   space.block_size = on_disk.block_size;
   space.blocks = on_disk.blocks;
@@ -109,6 +109,7 @@ Status Core::shut_down() {
   }
   finish_seals();
   index::Batch batch;
+  batch.frees_space();  // what is noted here is given back by the next start
   for (const NodePointer& node : nodes_.all()) {
     const NodeLock lock(node->mutex);
     if (node->staging && node->inode.links > 0) {

@@ -259,6 +259,7 @@ Result<size_t> Core::write(const Caller& caller, uint64_t handle, uint64_t offse
     open.descriptor_closed = false;
     --node.closing_writers;
   }
+  VARVE_TRY(index_->check_room());
   VARVE_ASSIGN(Staging* const staging, staging_of(node));
   VARVE_TRY(staging->write(offset, data));
   content_changed(node);
@@ -295,6 +296,7 @@ void Core::release(uint64_t handle) {
   }
   if (node->inode.links == 0 && node->handles == 0) {
     index::Batch batch;
+    batch.frees_space();
     erase_content(batch, *node);
     batch.erase_note(orphan_note(node->number));
     if (commit(std::move(batch)).ok()) {  // else the next start finds the note and repeats it
@@ -358,6 +360,7 @@ void Core::drop_staging(Node& node) {
 /// The file becomes empty and unsealed.
 Status Core::clear_content(Node& node) {
   index::Batch batch;
+  batch.frees_space();
   if (node.inode.object != 0) {
     batch.release(node.inode.object);
   }
@@ -391,8 +394,16 @@ Status Core::truncate(Node& node, uint64_t size) {
     return clear_content(node);
   }
   if (size != node.inode.size) {
+    const bool grows = size > node.inode.size;
+    if (grows) {
+      VARVE_TRY(index_->check_room());
+    }
     VARVE_ASSIGN(Staging* const staging, staging_of(node));
-    VARVE_TRY(staging->truncate(size));
+    Status status = staging->truncate(size);
+    if (!status.ok() && !grows && status.error().code == ENOSPC && index_->give_up_reserve(status.error())) {
+      status = staging->truncate(size);
+    }
+    VARVE_TRY(std::move(status));
   }
   content_changed(node);
   return {};
@@ -419,6 +430,7 @@ Status Core::allocate(const Caller&, uint64_t handle, int mode, uint64_t offset,
   if (!zero && keep_size && !node.staging && node.inode.object != 0) {
     return {};  // what is sealed needs no room
   }
+  VARVE_TRY(index_->check_room());
   VARVE_ASSIGN(Staging* const staging, staging_of(node));
   if (!keep_size && end > staging->size()) {
     VARVE_TRY(staging->truncate(end));

@@ -296,6 +296,7 @@ void Core::link_dropped(Node& node) {
 Status Core::remove_entry(Node& directory, const index::Dentry& entry, Node& node) {
   NodeRollback before({&directory, &node});
   index::Batch batch;
+  batch.frees_space();
   drop_entry(batch, directory, entry);
   drop_link(batch, node);
   VARVE_TRY(commit(std::move(batch)));
@@ -401,6 +402,7 @@ Status Core::move_entry(Node& from, const index::Dentry& source, Node& to, std::
   index::Batch batch;
   if (victim) {
     VARVE_TRY(check_replaceable(*moved, *victim));
+    batch.frees_space();
     drop_entry(batch, to, *replaced);
   }
   drop_entry(batch, from, source);

@@ -81,6 +81,7 @@ Status Core::erase_orphans(std::map<InodeNumber, FoundStaging>& staged) {
   }));
   for (const InodeNumber number : orphans) {
     index::Batch batch;
+    batch.frees_space();
     VARVE_ASSIGN(const std::optional<index::Inode> inode, index_->inode(number));
     if (inode && inode->links == 0) {
       batch.erase_inode(number);
@@ -131,6 +132,7 @@ Status Core::recover() {
 Status Core::recover_staging(InodeNumber number, FoundStaging& found) {
   const auto drop = [&]() -> Status {
     index::Batch batch;
+    batch.frees_space();
     erase_notes(batch, number, found);
     return commit(std::move(batch));
   };
@@ -157,6 +159,7 @@ Status Core::recover_staging(InodeNumber number, FoundStaging& found) {
       const uint64_t sealed_size = node->inode.object == 0 ? 0 : node->sealed->layout.size;
       if (staging->size() == sealed_size) {  // nothing was synced that differs from what is sealed
         index::Batch batch;
+        batch.frees_space();
         node->inode.size = sealed_size;
         batch.put_inode(node->inode);
         erase_notes(batch, number, found);
@@ -166,6 +169,7 @@ Status Core::recover_staging(InodeNumber number, FoundStaging& found) {
     if (found.stale || note.place == StagingNote::Place::bytes) {
       // One note that has all: of files of version 1, and where unsynced ones hold no more.
       index::Batch batch;
+      batch.frees_space();
       erase_notes(batch, number, found);
       VARVE_TRY(staging->sync());
       staging->put_notes(batch, number, 0);

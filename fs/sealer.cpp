@@ -515,7 +515,9 @@ Result<SealOutcome> Sealer::seal(const SealJob& job, bool require_arrays) {
             .writer = {}};
   VARVE_TRY(plan_arrays(work));
   VARVE_TRY(finish_layout(work));
-  VARVE_ASSIGN(work.writer, index_.begin_object());
+  // What was only made shorter needs less than it had.
+  const bool shrinks = job.base && job.dirty.empty() && job.size <= job.base->layout.size;
+  VARVE_ASSIGN(work.writer, index_.begin_object(shrinks));
   VARVE_TRY(encode_arrays(work));
   note_errors(work);
   VARVE_TRY(encode_stream(work));

@@ -11,6 +11,8 @@ Batch::~Batch() = default;
 Batch::Batch(Batch&&) noexcept = default;
 Batch& Batch::operator=(Batch&&) noexcept = default;
 
+void Batch::frees_space() { changes_->frees = true; }
+
 void Batch::put_inode(const Inode& inode) {
   changes_->steps.push_back({Kind::put, Family::inode, 0, number_key(inode.number), inode_value(inode)});
 }

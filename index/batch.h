@@ -20,6 +20,7 @@ struct BatchStep {
 
 struct Batch::Changes {
   std::vector<BatchStep> steps;
+  bool frees = false;
 };
 
 }  // namespace varve::index

@@ -1,6 +1,7 @@
 // What nobody holds any more goes: records of released objects from the tree, dead packs from the disk.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "index/keys.h"
@@ -50,9 +51,10 @@ void Store::run_collector() {
       const std::lock_guard collect_lock(collect_mutex_);
       status = erase_doomed();
     }
-    if (status.ok() && released_bytes_ >= options_.pack_limit) {
+    if (status.ok() && (released_bytes_ >= options_.pack_limit || (released_bytes_ != 0 && short_of_room()))) {
       const auto freed = collect();
       status = freed.ok() ? Status() : Status(freed.error());
+      (void)reserve_.check();  // makes it again, if need be
     }
     lock.lock();
     if (!status.ok()) {
@@ -83,7 +85,16 @@ Status Store::erase_doomed() {
 /// One bounded step; true if there is more to do for this object. Steps may be repeated after a crash.
 Result<bool> Store::erase_some(const Doomed& doomed) {
   const std::lock_guard lock(commit_mutex_);
-  VARVE_TRY(ready_to_write());
+  bool more = false;
+  VARVE_TRY(change_on_full_disk([&]() -> Status {
+    VARVE_ASSIGN(more, erase_rows(doomed));
+    return {};
+  }));
+  return more;
+}
+
+/// With commit_mutex_ held.
+Result<bool> Store::erase_rows(const Doomed& doomed) {
   rocksdb::WriteBatch batch;
   LiveChanges live;
   if (!doomed.counted) {
@@ -115,40 +126,57 @@ Result<bool> Store::erase_some(const Doomed& doomed) {
   return more;
 }
 
-Result<uint64_t> Store::collect() {
-  VARVE_TRY(writable());
-  const std::lock_guard collect_lock(collect_mutex_);
-  VARVE_TRY(erase_doomed());
-  released_bytes_ = 0;
-  packs_->retire_wasteful();
-  std::map<uint32_t, PackFacts> wasteful;
-  std::vector<uint32_t> candidates;
+/// Whether the disk has so little room that what was released is to come back at once.
+bool Store::short_of_room() {
+  const auto space = device_->space(path_);
+  return reserve_.given_up() || (space.ok() && space->blocks_available * space->block_size < options_.pack_limit);
+}
+
+/// Packs of which under half lives, the emptiest first, as many as are moved at once and as the disk has room for.
+std::map<uint32_t, PackFacts> Store::choose_wasteful() {
+  std::vector<std::pair<uint32_t, PackFacts>> found;
   for (const auto& [number, facts] : packs_->facts()) {
-    if (facts.pins != 0 || facts.damaged || packs_->is_current(number) ||
-        facts.live * 2 >= std::max<uint64_t>(facts.size, 1)) {
-      continue;
-    }
-    candidates.push_back(number);
-    if (facts.live != 0 && wasteful.size() < kPacksMovedAtOnce) {
-      wasteful[number] = facts;
+    if (facts.pins == 0 && !facts.damaged && !packs_->is_current(number) && facts.live != 0 &&
+        facts.live * 2 < facts.size) {
+      found.emplace_back(number, facts);
     }
   }
-  if (!wasteful.empty()) {
-    VARVE_TRY(move_live(wasteful));
+  std::ranges::sort(found, {}, [](const auto& pack) { return pack.second.live; });
+  const auto space = device_->space(path_);
+  uint64_t room = space.ok() ? space->blocks_available * space->block_size : 0;
+  if (!found.empty() && found.front().second.live > room &&
+      found.front().second.live <= reserve_.size() * 3 / 4 + room &&
+      reserve_.give_up(Error{ENOSPC, fmt::format("the disk of store {} is full: packs are being collected with what is "
+                                                 "reserved for that; free space there",
+                                                 path_)})) {
+    room += reserve_.size() * 3 / 4;
   }
+  std::map<uint32_t, PackFacts> chosen;
+  for (const auto& [number, facts] : found) {
+    if (facts.live > room || chosen.size() == kPacksMovedAtOnce) {
+      break;
+    }
+    room -= facts.live;
+    chosen[number] = facts;
+  }
+  return chosen;
+}
+
+/// With collect_mutex_ held.
+Result<uint64_t> Store::remove_dead_packs() {
   std::vector<uint32_t> dead;
-  for (const uint32_t number : candidates) {
-    if (packs_->live(number) == 0) {
+  for (const auto& [number, facts] : packs_->facts()) {
+    if (facts.live == 0 && facts.pins == 0 && !packs_->is_current(number)) {
       dead.push_back(number);
     }
   }
   if (dead.empty()) {
     return uint64_t{0};
   }
-  VARVE_TRY(tree_->sync());  // a power cut must not bring back rows that point to what is removed now
   uint64_t freed = 0;
   const std::lock_guard lock(commit_mutex_);
-  VARVE_TRY(ready_to_write());
+  // A power cut must not bring back rows that point to what is removed now.
+  VARVE_TRY(change_on_full_disk([&] { return tree_->sync(); }));
   rocksdb::WriteBatch batch;
   for (const uint32_t number : dead) {
     VARVE_ASSIGN(const uint64_t bytes, packs_->remove_dead(number));
@@ -158,7 +186,26 @@ Result<uint64_t> Store::collect() {
     }
   }
   VARVE_TRY(packs_->sync_directory());
-  VARVE_TRY(apply(batch, {}));
+  VARVE_TRY(change_on_full_disk([&] { return apply(batch, {}); }));
+  return freed;
+}
+
+Result<uint64_t> Store::collect() {
+  VARVE_TRY(writable());
+  const std::lock_guard collect_lock(collect_mutex_);
+  VARVE_TRY(erase_doomed());
+  released_bytes_ = 0;
+  packs_->retire_wasteful();
+  VARVE_ASSIGN(uint64_t freed, remove_dead_packs());  // first: what is moved needs room
+  for (uint64_t more = 1; more != 0;) {
+    const auto wasteful = choose_wasteful();
+    if (wasteful.empty()) {
+      break;
+    }
+    VARVE_TRY(move_live(wasteful));
+    VARVE_ASSIGN(more, remove_dead_packs());
+    freed += more;
+  }
   return freed;
 }
 

@@ -25,8 +25,8 @@ struct Store::Assembly {
 };
 
 /// With commit_mutex_ held: brings the tree back after a failure, if need be and if possible.
-Status Store::ready_to_write() {
-  VARVE_ASSIGN(const bool reopened, tree_->recover());
+Status Store::ready_to_write(bool at_once) {
+  VARVE_ASSIGN(const bool reopened, tree_->recover(at_once));
   if (reopened) {
     // A write that was reported as failed may have reached the log all the same.
     VARVE_TRY(load_live_bytes());
@@ -76,6 +76,7 @@ Status Store::apply(rocksdb::WriteBatch& batch, const LiveChanges& live) {
 
 Status Store::commit(Batch batch, Durability durability) {
   VARVE_TRY(writable());
+  bool frees = batch.changes_ && batch.changes_->frees;
   const std::vector<BatchStep> steps = batch.changes_ ? std::move(batch.changes_->steps) : std::vector<BatchStep>();
   Assembly assembly;
   VARVE_ASSIGN(const auto pendings, pendings_of(steps));
@@ -86,13 +87,25 @@ Status Store::commit(Batch batch, Durability durability) {
       return Error{EINVAL, fmt::format("object {} is published already, or given up", pending->object)};
     }
     VARVE_TRY(sync_packs(*pending));
-    assembly.publishing[pending->object] = pending;
+    frees = frees || pending->frees;
   }
   if (!steps.empty()) {
     const std::lock_guard lock(commit_mutex_);
-    VARVE_TRY(ready_to_write());
-    VARVE_TRY(assemble(steps, assembly));
-    VARVE_TRY(apply(assembly.batch, assembly.live));
+    const auto change = [&]() -> Status {
+      assembly = Assembly();
+      for (const auto& pending : pendings) {
+        assembly.publishing[pending->object] = pending;
+      }
+      VARVE_TRY(assemble(steps, assembly));
+      return apply(assembly.batch, assembly.live);
+    };
+    if (frees) {
+      VARVE_TRY(change_on_full_disk(change));
+    } else {
+      VARVE_TRY(reserve_.check());
+      VARVE_TRY(ready_to_write());
+      VARVE_TRY(change());
+    }
   }
   for (const auto& pending : pendings) {
     pending->published = true;
@@ -104,6 +117,20 @@ Status Store::commit(Batch batch, Durability durability) {
   locks.clear();
   doom(assembly.dying);
   return durability == Durability::synced ? tree_->sync() : Status();
+}
+
+/// With commit_mutex_ held: a change that frees space. On a full disk what is reserved is given up for it.
+Status Store::change_on_full_disk(const std::function<Status()>& change) {
+  Status status = ready_to_write();
+  if (status.ok()) {
+    status = change();
+  }
+  if (means_full(status)) {
+    (void)reserve_.give_up(status.error());  // without one, removing a pack may have made room
+    VARVE_TRY(ready_to_write(true));
+    status = change();
+  }
+  return status;
 }
 
 /// The objects that `steps` publish, each once, ascending (the order in which they are locked).

@@ -26,6 +26,9 @@ namespace varve::index {
 /// Records smaller than this live in the tree, unless options say otherwise.
 inline constexpr size_t kInlineLimit = 2048;
 
+/// What a mount keeps of the disk for deletions, in bytes: the tree's log as tables, and the living half of a pack.
+inline constexpr uint64_t kReserve = uint64_t{192} << 20;
+
 struct IndexOptions {
   std::shared_ptr<Device> device;                    ///< null: posix_device()
   std::shared_ptr<rocksdb::FileSystem> file_system;  ///< null: RocksDB's default
@@ -33,6 +36,9 @@ struct IndexOptions {
   bool accept_loss = false;                   ///< opens a store that has lost changes which were promised; see open()
   uint64_t pack_limit = uint64_t{256} << 20;  ///< a pack is closed when an append would pass this
   size_t inline_limit = kInlineLimit;
+  /// Bytes of the disk that are kept for deletions on a full disk; a sixteenth of a small disk. 0: what is there is
+  /// used, and none is made.
+  uint64_t reserve = 0;
 };
 
 /// Changes that commit together. Used by one thread; the order of calls is kept.
@@ -57,6 +63,8 @@ class Batch {
   /// Small values of the caller's own under keys of its own ("staging/..." and the like).
   void put_note(std::string_view key, std::string_view value);
   void erase_note(std::string_view key);
+  /// The batch is of a deletion: on a full disk it is committed by giving up what is reserved for that.
+  void frees_space();
   bool empty() const;
 
  private:
@@ -129,7 +137,8 @@ class Index {
   virtual Result<std::vector<std::byte>> record(ObjectId object, const RecordKey& key) = 0;
   /// In key order: region ascending, level descending, brick ascending.
   virtual Status records(ObjectId object, const std::function<bool(const RecordInfo&)>& visit) = 0;
-  virtual Result<std::unique_ptr<ObjectWriter>> begin_object() = 0;
+  /// `frees_space`: it takes the place of more than it needs, so that it may use what is reserved for deletions.
+  virtual Result<std::unique_ptr<ObjectWriter>> begin_object(bool frees_space = false) = 0;
   /// Writes the record `key` of a published object anew, with the bytes that `record` has: those that it had before
   /// they were damaged, by its checksum (EINVAL: they are others). ENOENT: no such record.
   virtual Status rewrite(ObjectId object, const RecordKey& key, std::span<const std::byte> record) = 0;
@@ -142,11 +151,19 @@ class Index {
   /// the objects that it publishes are synced first, whatever `durability` is. After an error of the disk, later
   /// commits work again as soon as the disk does.
   virtual Status commit(Batch batch, Durability durability) = 0;
+  /// An error of the disk (ENOSPC, EDQUOT): what is reserved for deletions is not there, and until it is, all other
+  /// batches and new objects fail with this. For whoever writes to the disk past the index.
+  virtual Status check_room() = 0;
+  /// For a deletion that met a full disk (`why`) past the index: gives up what is reserved. False: there is none.
+  virtual bool give_up_reserve(const Error& why) = 0;
+  /// The disk's space, without what is to be reserved.
+  virtual Result<DeviceSpace> space() = 0;
   /// Everything committed so far is on the disk when this returns.
   virtual Status sync() = 0;
 
   /// Removes what no object holds any more: packs without live bytes, and, moving what lives, packs of which under
-  /// half lives. Runs in the background from time to time; here to be called at once. Returns bytes freed.
+  /// half lives, as far as the disk has room for what is moved. Runs in the background from time to time; here to be
+  /// called at once. Returns bytes freed.
   virtual Result<uint64_t> collect() = 0;
   /// Makes snapshot `name` of all that was committed so far: see index/snapshot.h. Takes as long as the tree's memory
   /// takes to be written. EINVAL, EEXIST; ENOSPC, EIO and the like of the disk.

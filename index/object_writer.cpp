@@ -44,9 +44,13 @@ Error not_writable(const Pending& pending) {
 
 }  // namespace
 
-Result<std::unique_ptr<ObjectWriter>> Store::begin_object() {
+Result<std::unique_ptr<ObjectWriter>> Store::begin_object(bool frees_space) {
   VARVE_TRY(writable());
+  if (!frees_space) {
+    VARVE_TRY(reserve_.check());
+  }
   auto pending = std::make_shared<Pending>();
+  pending->frees = frees_space;
   pending->object = counters_[1].next++;
   {
     const std::lock_guard lock(pending_mutex_);
@@ -64,7 +68,11 @@ Status Store::put(Pending& pending, const RecordKey& key, std::span<const std::b
   if (record.size() < options_.inline_limit) {
     value.payload = std::string_view(reinterpret_cast<const char*>(record.data()), record.size());
   } else {
-    VARVE_ASSIGN(appended, packs_->append(value.origin, record, value.checksum));
+    auto written = packs_->append(value.origin, record, value.checksum);
+    if (pending.frees && !written.ok() && means_full(written.error()) && reserve_.give_up(written.error())) {
+      written = packs_->append(value.origin, record, value.checksum);
+    }
+    VARVE_ASSIGN(appended, std::move(written));
     value.packed = true;
     value.pack = appended.pack->number;
     value.offset = appended.offset;
@@ -140,6 +148,9 @@ Status Store::add_row(Pending& pending, std::string key, std::string value, cons
 /// With pending.mutex held: writes the rows ahead, with the marker by which the next open finds them.
 Status Store::spill(Pending& pending) {
   const std::lock_guard lock(commit_mutex_);
+  if (!pending.frees) {
+    VARVE_TRY(reserve_.check());
+  }
   VARVE_TRY(ready_to_write());
   rocksdb::WriteBatch batch;
   if (!pending.spilled) {

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <ctime>
 #include <filesystem>
 
@@ -16,6 +17,8 @@ namespace {
 constexpr std::string_view kVersionKey = "version";
 constexpr std::string_view kNextPackKey = "next_pack";
 constexpr int kReadTries = 16;
+constexpr uint64_t kLeastMemory = uint64_t{4} << 20;
+constexpr uint64_t kLeastPack = uint64_t{8} << 20;
 
 Time now() {
   timespec time{};
@@ -37,7 +40,10 @@ Result<std::unique_ptr<Index>> Index::open(const std::string& path, const IndexO
 }
 
 Store::Store(std::string path, const IndexOptions& options)
-    : path_(std::move(path)), options_(options), device_(options.device ? options.device : posix_device()) {
+    : path_(std::move(path)),
+      options_(options),
+      device_(options.device ? options.device : posix_device()),
+      reserve_(device_, path_, options.read_only ? 0 : options.reserve) {
   while (path_.size() > 1 && path_.ends_with('/')) {
     path_.pop_back();
   }
@@ -88,8 +94,19 @@ Status Store::start() {
     VARVE_TRY(device_->make_directory(path_ + "/packs"));
     VARVE_TRY(device_->make_directory(path_ + "/db"));
   }
-  VARVE_ASSIGN(tree_, Tree::open({path_ + "/db", options_.file_system, device_, options_.read_only, create,
-                                  options_.accept_loss}));
+  TreeOptions tree_options{path_ + "/db", options_.file_system, device_,    options_.read_only,
+                           create,        options_.accept_loss, kTreeMemory};
+  reserve_.measure();
+  if (reserve_.size() != 0) {
+    // What is reserved has room for the log as tables, and for the living half of a pack.
+    tree_options.memory = std::clamp(reserve_.size() / 2, kLeastMemory, kTreeMemory);
+    options_.pack_limit = std::min(options_.pack_limit, std::max(reserve_.size() * 3 / 2, kLeastPack));
+  }
+  auto tree = Tree::open(tree_options);
+  if (!tree.ok() && !options_.read_only && means_full(tree.error()) && reserve_.give_up(tree.error())) {
+    tree = Tree::open(tree_options);
+  }
+  VARVE_ASSIGN(tree_, std::move(tree));
   VARVE_ASSIGN(packs_, Packs::open(device_, path_ + "/packs", options_.pack_limit));
   if (create) {
     VARVE_TRY(create_root());
@@ -110,6 +127,7 @@ Status Store::start() {
   VARVE_TRY(load_live_bytes());
   if (!options_.read_only) {
     VARVE_TRY(find_doomed());
+    reserve_.make();
     for (const auto& [number, facts] : packs_->facts()) {
       if (facts.live * 2 < facts.size) {
         released_bytes_ += facts.size - facts.live;  // what earlier runs left to collect
@@ -325,6 +343,14 @@ Status Store::sync() {
     VARVE_TRY(ready_to_write());
   }
   return tree_->sync();
+}
+
+Result<DeviceSpace> Store::space() {
+  VARVE_ASSIGN(DeviceSpace space, device_->space(path_));
+  const uint64_t missing = reserve_.missing() / std::max<uint64_t>(space.block_size, 1);
+  space.blocks_free -= std::min(space.blocks_free, missing);
+  space.blocks_available -= std::min(space.blocks_available, missing);
+  return space;
 }
 
 Result<IndexStatistics> Store::statistics() {

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -22,6 +23,7 @@
 #include "index/batch.h"
 #include "index/index.h"
 #include "index/packs.h"
+#include "index/reserve.h"
 #include "index/store_directory.h"
 #include "index/tree.h"
 
@@ -42,6 +44,7 @@ struct Pending {
   size_t row_bytes = 0;
   bool spilled = false;
   bool published = false;
+  bool frees = false;  ///< constant: may use what is reserved for deletions
   std::map<uint32_t, Touched> packs;
   uint64_t stored = 0;
 };
@@ -71,10 +74,13 @@ class Store final : public Index {
   Result<std::string> layout(ObjectId object) override;
   Result<std::vector<std::byte>> record(ObjectId object, const RecordKey& key) override;
   Status records(ObjectId object, const std::function<bool(const RecordInfo&)>& visit) override;
-  Result<std::unique_ptr<ObjectWriter>> begin_object() override;
+  Result<std::unique_ptr<ObjectWriter>> begin_object(bool frees_space) override;
   InodeNumber new_inode_number() override { return counters_[0].next++; }
   uint64_t new_cookie() override { return counters_[2].next++; }
   Status commit(Batch batch, Durability durability) override;
+  Status check_room() override { return reserve_.check(); }
+  bool give_up_reserve(const Error& why) override { return reserve_.give_up(why); }
+  Result<DeviceSpace> space() override;
   Status sync() override;
   Result<uint64_t> collect() override;
   Status snapshot(const std::string& name) override;
@@ -112,7 +118,8 @@ class Store final : public Index {
   Status find_doomed();
 
   // Committing; the caller holds commit_mutex_.
-  Status ready_to_write();
+  Status ready_to_write(bool at_once = false);
+  Status change_on_full_disk(const std::function<Status()>& change);
   Status apply(rocksdb::WriteBatch& batch, const LiveChanges& live);
   Status assemble(const std::vector<BatchStep>& steps, Assembly& assembly);
   Status erase_inode(InodeNumber inode, Assembly& assembly);
@@ -131,7 +138,11 @@ class Store final : public Index {
   void run_collector();
   void doom(const std::vector<Doomed>& objects);
   Status erase_doomed();
+  bool short_of_room();
+  std::map<uint32_t, PackFacts> choose_wasteful();
+  Result<uint64_t> remove_dead_packs();
   Result<bool> erase_some(const Doomed& doomed);
+  Result<bool> erase_rows(const Doomed& doomed);
   Status move_live(const std::map<uint32_t, PackFacts>& wasteful);
   Result<bool> gather_moves(const std::map<uint32_t, PackFacts>& wasteful, std::string& from, std::vector<Move>& moves);
   Status copy_records(std::vector<Move>& moves, std::map<std::pair<uint32_t, uint64_t>, RecordValue>& moved);
@@ -143,6 +154,7 @@ class Store final : public Index {
   std::string path_;
   IndexOptions options_;
   std::shared_ptr<Device> device_;
+  Reserve reserve_;  // has a lock of its own, which is taken last
   std::unique_ptr<StoreLock> lock_;
   std::unique_ptr<Tree> tree_;
   std::unique_ptr<Packs> packs_;

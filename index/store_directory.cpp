@@ -84,9 +84,9 @@ Result<StoreState> inspect_store(Device& device, const std::string& store) {
     }
   }
   for (const auto& name : *names) {
-    constexpr std::array<std::string_view, 11> kOurs = {"VERSION",    "LOCK",        "db",         "packs",
+    constexpr std::array<std::string_view, 12> kOurs = {"VERSION",    "LOCK",        "db",         "packs",
                                                         "staging",    "policy.toml", "lost+found", "db-synced",
-                                                        "db-written", "db-tables",   "snapshots"};
+                                                        "db-written", "db-tables",   "snapshots",  "reserve"};
     if (std::find(kOurs.begin(), kOurs.end(), name) == kOurs.end()) {
       return Error{ENOTEMPTY, fmt::format("{} is no varve store and holds other things (such as {}); name an empty "
                                           "directory or a new one",

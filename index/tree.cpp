@@ -22,9 +22,7 @@ namespace {
 constexpr std::array<const char*, kFamilies> kNames = {"default", "inode",  "dentry", "xattr", "layout",
                                                        "record",  "object", "pack",   "note"};
 constexpr size_t kBlockCache = size_t{64} << 20;
-constexpr size_t kAllWriteBuffers = size_t{64} << 20;
 constexpr size_t kWriteBuffer = size_t{16} << 20;
-constexpr uint64_t kLogLimit = uint64_t{128} << 20;
 constexpr uint64_t kReopenSpace = uint64_t{16} << 20;  // reopening writes a manifest and tables from the log
 constexpr std::chrono::milliseconds kReopenPause{500};
 constexpr std::chrono::seconds kDrainPatience{2};
@@ -89,15 +87,15 @@ class NoMessages : public rocksdb::Logger {
   void Logv(const char*, va_list) override {}
 };
 
-rocksdb::DBOptions database_options(rocksdb::Env* environment, bool create) {
+rocksdb::DBOptions database_options(rocksdb::Env* environment, bool create, uint64_t memory) {
   rocksdb::DBOptions options;
   if (environment != nullptr) {
     options.env = environment;
   }
   options.create_if_missing = create;
   options.create_missing_column_families = create;
-  options.db_write_buffer_size = kAllWriteBuffers;
-  options.max_total_wal_size = kLogLimit;
+  options.db_write_buffer_size = memory;
+  options.max_total_wal_size = 2 * memory;
   options.max_open_files = 256;
   options.max_file_opening_threads = 1;  // or each opening starts and ends a hundred threads
   options.max_background_jobs = 2;
@@ -283,7 +281,7 @@ Status Tree::check_properties() {
 }
 
 Status Tree::open_database(bool read_only, bool create) {
-  rocksdb::DBOptions options = database_options(environment_.get(), create);
+  rocksdb::DBOptions options = database_options(environment_.get(), create, options_.memory);
   if (!read_only) {
     options.listeners.push_back(tables_);
   }
@@ -410,18 +408,18 @@ Status Tree::sync() {
   });
 }
 
-Result<bool> Tree::recover() {
+Result<bool> Tree::recover(bool at_once) {
   std::unique_lock lock(mutex_);
   if (!failure_) {
     return false;
   }
   const auto now = std::chrono::steady_clock::now();
-  if (now < next_try_) {
+  if (now < next_try_ && !at_once) {
     return *failure_;
   }
   next_try_ = now + kReopenPause;
   const auto space = options_.device->space(options_.path);
-  if (space.ok() && space->blocks_available * space->block_size < kReopenSpace) {
+  if (!at_once && space.ok() && space->blocks_available * space->block_size < kReopenSpace) {
     return *failure_;
   }
   reopening_ = true;

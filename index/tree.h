@@ -31,13 +31,16 @@ namespace varve::index {
 enum class Family : uint8_t { meta, inode, dentry, xattr, layout, record, object, pack, note };
 inline constexpr size_t kFamilies = 9;
 
+constexpr uint64_t kTreeMemory = uint64_t{64} << 20;
+
 struct TreeOptions {
   std::string path;  ///< of RocksDB's directory
   std::shared_ptr<rocksdb::FileSystem> file_system;
   std::shared_ptr<Device> device;
   bool read_only = false;
   bool create = false;
-  bool accept_loss = false;  ///< goes on without changes that the log does not give back
+  bool accept_loss = false;       ///< goes on without changes that the log does not give back
+  uint64_t memory = kTreeMemory;  ///< bytes of changes that are in no table yet, and so at most in the log
 };
 
 /// What RocksDB said, as an errno and a sentence.
@@ -68,8 +71,9 @@ class Tree {
   Status sync();
 
   /// After a failure: reopens the database if the disk lets it. True if it did, and then everything that was derived
-  /// from reads must be read again. An error: writing is still not possible.
-  Result<bool> recover();
+  /// from reads must be read again. An error: writing is still not possible. `at_once`: not only from time to time, and
+  /// however little room the disk has.
+  Result<bool> recover(bool at_once = false);
   /// Moves everything out of the log into tables, so that the next open has nothing to replay.
   Status flush();
   /// A copy of the database at `path`, which must not exist, that shares its tables (hard links). For the thread that

@@ -131,6 +131,7 @@ Result<std::shared_ptr<codec::cuda::SharedDevice>> open_device(const std::string
 Status serve(const MountSettings& settings, const Ready& ready) {
   index::IndexOptions index_options;
   index_options.read_only = settings.read_only;
+  index_options.reserve = index::kReserve;
   index_options.accept_loss = settings.accept_loss;
   // The fault layer outlives everything that it stands between.
   faults::Injector injector({.journal = settings.store + "/faults.jsonl", .recogniser = {}});
