@@ -8,7 +8,7 @@ packages=(
   # build
   g++ make cmake ninja-build pkgconf pkg-config ccache git ca-certificates
   libfuse3-dev librocksdb-dev libhdf5-dev libzstd-dev zlib1g-dev libxxhash-dev libfmt-dev libcli11-dev
-  libtomlplusplus-dev nlohmann-json3-dev libgtest-dev libbenchmark-dev libcairo2-dev fonts-dejavu-core
+  libseccomp-dev libtomlplusplus-dev nlohmann-json3-dev libgtest-dev libbenchmark-dev libcairo2-dev fonts-dejavu-core
   # mount
   fuse3 attr
   # programs of the tests and the quick start

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <condition_variable>
 #include <csignal>
 #include <cstdlib>
@@ -21,7 +22,9 @@
 #include <utility>
 
 #include "fs/formats/check.h"
+#include "fs/formats/confine.h"
 #include "fs/formats/worker_protocol.h"
+#include "fs/log.h"
 
 namespace varve::fs {
 
@@ -38,6 +41,7 @@ class Worker {
   Worker& operator=(const Worker&) = delete;
 
   int fd() const { return fd_; }
+  pid_t pid() const { return pid_; }
 
   /// Whether it waits for a request: nothing to read, not hung up.
   bool idle() const {
@@ -218,6 +222,7 @@ struct RecogniserPool::State {
   std::condition_variable freed;
   unsigned busy = 0;                          // guarded by mutex
   std::vector<std::unique_ptr<Worker>> idle;  // guarded by mutex
+  std::atomic<bool> looked = false;           // whether workers are confined
 
   /// Waits for a free place; a worker that waits for work, or none.
   std::unique_ptr<Worker> enter() {
@@ -246,7 +251,17 @@ struct RecogniserPool::State {
 
   Status run(std::unique_ptr<Worker>& worker, const Request& request, FileView& file, const Accept& accept);
   Status serve(Request request, FileView& file, const Accept& accept);
+  void look_at(const Worker& worker);
 };
+
+/// A worker that has answered: tells, once, when the kernel does not confine it.
+void RecogniserPool::State::look_at(const Worker& worker) {
+  if (kConfines && !looked.exchange(true) && !is_confined(worker.pid())) {
+    log_line(LogLevel::warning,
+             "the kernel takes no filter of system calls (seccomp): the recogniser, which reads files "
+             "that others wrote, runs without one");
+  }
+}
 
 Status RecogniserPool::State::run(std::unique_ptr<Worker>& worker, const Request& request, FileView& file,
                                   const Accept& accept) {
@@ -260,6 +275,7 @@ Status RecogniserPool::State::run(std::unique_ptr<Worker>& worker, const Request
     return *talk.read_error;
   }
   if (talk.sound) {
+    look_at(*worker);
     if (!result.ok() && result.error().code != ENOENT) {
       worker.reset();  // what a bad file left behind in the library is of no use to the next
     }

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "fs/formats/caching_view.h"
+#include "fs/formats/confine.h"
 #include "fs/formats/hdf5.h"
 #include "fs/formats/worker.h"
 #include "fs/formats/worker_protocol.h"
@@ -152,6 +153,9 @@ int recogniser_worker_main(int fd) {
     drop_rights();
     watch_for_hangup(fd);
     prepare_hdf5();
+    if (kConfines) {
+      static_cast<void>(confine());  // the daemon looks whether it is, and tells
+    }
     while (true) {
       auto frame = receive_frame(fd, std::nullopt);
       if (!frame.ok()) {

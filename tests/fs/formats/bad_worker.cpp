@@ -1,11 +1,17 @@
 // Misbehaves in the way that the name in the request says.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <string>
 #include <thread>
 
+#include "fs/formats/confine.h"
 #include "fs/formats/worker.h"
 #include "fs/formats/worker_protocol.h"
 
@@ -26,7 +32,40 @@ std::vector<std::byte> liar() {
   return varve::fs::serialise({"npy", {array}});
 }
 
+/// What nobody may do who is confined.
+void break_out(const std::string& how) {
+  const pid_t parent = ::getppid();
+  if (!varve::fs::confine().ok()) {
+    std::_Exit(4);
+  }
+  if (how == "confined") {
+    if (::open("/etc/passwd", O_RDONLY | O_CLOEXEC) >= 0 || errno != EACCES) {
+      std::_Exit(5);
+    }
+    const std::string whole(1 << 24, 'x');  // memory is no matter
+    say(FrameKind::nothing, {});
+  } else if (how == "write") {
+    (void)::open("/tmp/varve-broke-out", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  } else if (how == "socket") {
+    (void)::socket(AF_INET, SOCK_STREAM, 0);
+  } else if (how == "execve") {
+    ::execl("/bin/true", "true", nullptr);
+  } else if (how == "fork") {
+    (void)::fork();
+  } else if (how == "ptrace") {
+    (void)::ptrace(PTRACE_ATTACH, parent, nullptr, nullptr);
+  } else if (how == "kill") {
+    (void)::kill(parent, 0);
+  } else if (how == "code") {
+    (void)::mmap(nullptr, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  }
+}
+
 void misbehave(const std::string& how) {
+  if (how.starts_with("try ")) {
+    break_out(how.substr(4));
+    return;
+  }
   if (how == "crash") {
     std::signal(SIGSEGV, SIG_DFL);  // a sanitizer would make an exit of it
     std::raise(SIGSEGV);

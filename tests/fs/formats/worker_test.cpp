@@ -7,6 +7,7 @@
 #include <csignal>
 #include <thread>
 
+#include "fs/formats/confine.h"
 #include "hdf5_maker.h"
 
 namespace varve::fs {
@@ -108,6 +109,30 @@ TEST(RecogniserPool, MisbehaviourIsAnErrorAndTheNextCallWorks) {
   }
   EXPECT_EQ(open_descriptors(), before);
   EXPECT_EQ(children(), 0U);
+}
+
+TEST(RecogniserPool, AWorkerIsConfined) {
+  if (!kConfines) {
+    GTEST_SKIP() << "not under this sanitizer";
+  }
+  MemoryView file(std::vector<std::byte>(100));
+  RecogniserPool pool(bad());
+  for (const char* how : {"write", "socket", "execve", "fork", "ptrace", "kill", "code"}) {
+    const auto result = pool.recognise(std::string("try ") + how, file, std::nullopt);
+    ASSERT_FALSE(result.ok()) << how;
+    EXPECT_NE(result.error().text.find("signal 31"), std::string::npos) << how << ": " << result.error().text;
+    EXPECT_NE(result.error().text.find("kept as bytes"), std::string::npos) << result.error().text;
+  }
+  const auto well = pool.recognise("try confined", file, std::nullopt);
+  EXPECT_TRUE(well.ok()) << well.error().text;
+  RecogniserPool workers(good());
+  ASSERT_TRUE(workers.recognise("x.txt", file, std::nullopt).ok());
+  std::ifstream list("/proc/self/task/" + std::to_string(::getpid()) + "/children");
+  size_t confined = 0;
+  for (pid_t child = 0; list >> child;) {
+    confined += is_confined(child) ? 1 : 0;
+  }
+  EXPECT_EQ(confined, 2U);  // one of each pool
 }
 
 TEST(RecogniserPool, ProgramThatIsNotThere) {
