@@ -16,6 +16,13 @@ constexpr size_t kRowsScannedAtOnce = 65536;
 constexpr size_t kMovesAtOnce = 4096;
 constexpr uint64_t kBytesMovedAtOnce = uint64_t{32} << 20;
 constexpr size_t kPacksMovedAtOnce = 16;
+// Dead bytes over live ones: more than the first are collected, until the second are left. A pack that lives to a
+// larger part than the third stays.
+constexpr double kMostDead = 0.25;
+constexpr double kLeftDead = 0.2;
+constexpr double kWorthMoving = 0.9;
+constexpr double kHalf = 0.5;
+constexpr uint64_t kLookEvery = 8;  // a pack's size over what is released between two looks
 constexpr std::chrono::seconds kPauseAfterFailure{1};
 
 /// The value of a record that lies in a pack and was appended again.
@@ -51,7 +58,8 @@ void Store::run_collector() {
       const std::lock_guard collect_lock(collect_mutex_);
       status = erase_doomed();
     }
-    if (status.ok() && (released_bytes_ >= options_.pack_limit || (released_bytes_ != 0 && short_of_room()))) {
+    if (status.ok() && (released_bytes_ >= options_.pack_limit || (released_bytes_ != 0 && short_of_room()) ||
+                        (released_bytes_ >= options_.pack_limit / kLookEvery && wasteful()))) {
       const auto freed = collect();
       status = freed.ok() ? Status() : Status(freed.error());
       (void)reserve_.check();  // makes it again, if need be
@@ -132,19 +140,38 @@ bool Store::short_of_room() {
   return reserve_.given_up() || (space.ok() && space->blocks_available * space->block_size < options_.pack_limit);
 }
 
-/// Packs of which under half lives, the emptiest first, as many as are moved at once and as the disk has room for.
+/// Whether what is dead in packs is more than kMostDead of what lives.
+bool Store::wasteful() {
+  uint64_t size = 0;
+  uint64_t live = 0;
+  for (const auto& [number, facts] : packs_->facts()) {
+    size += facts.size;
+    live += facts.live;
+  }
+  return static_cast<double>(size) > static_cast<double>(live) * (1 + kMostDead);
+}
+
+/// Packs of which under half lives, and more, the emptiest first, until little is dead in all of them together; as many
+/// as are moved at once and as the disk has room for.
 std::map<uint32_t, PackFacts> Store::choose_wasteful() {
   std::vector<std::pair<uint32_t, PackFacts>> found;
+  double dead = 0;
+  double live = 0;
   for (const auto& [number, facts] : packs_->facts()) {
+    dead += static_cast<double>(facts.size) - static_cast<double>(facts.live);
+    live += static_cast<double>(facts.live);
     if (facts.pins == 0 && !facts.damaged && !packs_->is_current(number) && facts.live != 0 &&
-        facts.live * 2 < facts.size) {
+        facts.live < facts.size) {
       found.emplace_back(number, facts);
     }
   }
-  std::ranges::sort(found, {}, [](const auto& pack) { return pack.second.live; });
+  const auto part = [](const auto& pack) {
+    return static_cast<double>(pack.second.live) / static_cast<double>(pack.second.size);
+  };
+  std::ranges::sort(found, {}, part);
   const auto space = device_->space(path_);
   uint64_t room = space.ok() ? space->blocks_available * space->block_size : 0;
-  if (!found.empty() && found.front().second.live > room &&
+  if (!found.empty() && part(found.front()) < kHalf && found.front().second.live > room &&
       found.front().second.live <= reserve_.size() * 3 / 4 + room &&
       reserve_.give_up(Error{ENOSPC, fmt::format("the disk of store {} is full: packs are being collected with what is "
                                                  "reserved for that; free space there",
@@ -152,12 +179,17 @@ std::map<uint32_t, PackFacts> Store::choose_wasteful() {
     room += reserve_.size() * 3 / 4;
   }
   std::map<uint32_t, PackFacts> chosen;
-  for (const auto& [number, facts] : found) {
-    if (facts.live > room || chosen.size() == kPacksMovedAtOnce) {
+  for (const auto& pack : found) {
+    const PackFacts& facts = pack.second;
+    if ((part(pack) >= kHalf && dead <= live * kLeftDead) || part(pack) > kWorthMoving ||
+        chosen.size() == kPacksMovedAtOnce) {
       break;
     }
-    room -= facts.live;
-    chosen[number] = facts;
+    if (facts.live <= room) {
+      room -= facts.live;
+      dead -= static_cast<double>(facts.size - facts.live);
+      chosen.insert(pack);
+    }
   }
   return chosen;
 }

@@ -162,8 +162,8 @@ class Index {
   virtual Status sync() = 0;
 
   /// Removes what no object holds any more: packs without live bytes, and, moving what lives, packs of which under
-  /// half lives, as far as the disk has room for what is moved. Runs in the background from time to time; here to be
-  /// called at once. Returns bytes freed.
+  /// half lives, and the emptiest others while over a fifth of what lives is dead; as far as the disk has room for what
+  /// is moved. Runs in the background from time to time; here to be called at once. Returns bytes freed.
   virtual Result<uint64_t> collect() = 0;
   /// Makes snapshot `name` of all that was committed so far: see index/snapshot.h. Takes as long as the tree's memory
   /// takes to be written. EINVAL, EEXIST; ENOSPC, EIO and the like of the disk.

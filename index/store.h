@@ -139,6 +139,7 @@ class Store final : public Index {
   void doom(const std::vector<Doomed>& objects);
   Status erase_doomed();
   bool short_of_room();
+  bool wasteful();
   std::map<uint32_t, PackFacts> choose_wasteful();
   Result<uint64_t> remove_dead_packs();
   Result<bool> erase_some(const Doomed& doomed);

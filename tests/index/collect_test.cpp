@@ -2,6 +2,7 @@
 #include <atomic>
 #include <fstream>
 #include <map>
+#include <random>
 #include <thread>
 
 #include "index/keys.h"
@@ -128,6 +129,46 @@ TEST_F(Collect, ReadersNeverNoticeIt) {
   stop = true;
   for (auto& reader : readers) {
     reader.join();
+  }
+}
+
+TEST_F(Collect, LittleIsDeadWhileObjectsAreReplacedAtRandom) {
+  constexpr uint64_t kObjects = 500;
+  constexpr uint64_t kReplaced = 3000;
+  constexpr size_t kBytes = 20000;
+  std::vector<ObjectId> objects;
+  std::vector<uint64_t> seeds(kObjects);
+  for (uint64_t i = 0; i < kObjects; ++i) {
+    seeds[i] = i;
+    objects.push_back(publish({{{1, 0, 0}, bytes_of(i, kBytes)}}));
+  }
+  std::mt19937_64 random(1);
+  for (uint64_t i = 0; i < kReplaced; ++i) {
+    const uint64_t at = random() % kObjects;
+    release(objects[at]);
+    seeds[at] = kObjects + i;
+    objects[at] = publish({{{1, 0, 0}, bytes_of(seeds[at], kBytes)}});
+  }
+  const auto amplification = [&] {
+    const auto now = index_->statistics();
+    return static_cast<double>(now->pack_bytes) / static_cast<double>(now->live_pack_bytes);
+  };
+  const double live = static_cast<double>(kObjects * (kBytes + kPackHeaderSize));
+  for (int i = 0;
+       i < 1000 && (amplification() >= 1.3 || static_cast<double>(index_->statistics()->live_pack_bytes) > live); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  RecordProperty("amplification", std::to_string(amplification()));
+  EXPECT_LT(amplification(), 1.3);
+  EXPECT_EQ(static_cast<double>(index_->statistics()->live_pack_bytes), live);
+  // Numbers of packs are never used again, and all but the last are full.
+  const double appended =
+      static_cast<double>(std::stoul(std::filesystem::path(pack_files().back()).filename())) * 200000.0;
+  const double written = static_cast<double>((kObjects + kReplaced) * (kBytes + kPackHeaderSize));
+  RecordProperty("appended_over_written", std::to_string(appended / written));
+  EXPECT_LT(appended / written, 4.0);
+  for (uint64_t i = 0; i < kObjects; ++i) {
+    EXPECT_EQ(*index_->record(objects[i], {1, 0, 0}), bytes_of(seeds[i], kBytes));
   }
 }
 
