@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 
 #include "index/keys.h"
 #include "index/snapshot.h"
@@ -152,8 +153,8 @@ bool Store::wasteful() {
 }
 
 /// Packs of which under half lives, and more, the emptiest first, until little is dead in all of them together; as many
-/// as are moved at once and as the disk has room for.
-std::map<uint32_t, PackFacts> Store::choose_wasteful() {
+/// as are moved at once and as the disk has room for. `end`: later packs are left.
+std::map<uint32_t, PackFacts> Store::choose_wasteful(uint32_t end, const std::set<uint32_t>& tried) {
   std::vector<std::pair<uint32_t, PackFacts>> found;
   double dead = 0;
   double live = 0;
@@ -161,7 +162,7 @@ std::map<uint32_t, PackFacts> Store::choose_wasteful() {
     dead += static_cast<double>(facts.size) - static_cast<double>(facts.live);
     live += static_cast<double>(facts.live);
     if (facts.pins == 0 && !facts.damaged && !packs_->is_current(number) && facts.live != 0 &&
-        facts.live < facts.size) {
+        facts.live < facts.size && number < end && !tried.contains(number)) {
       found.emplace_back(number, facts);
     }
   }
@@ -229,10 +230,16 @@ Result<uint64_t> Store::collect() {
   released_bytes_ = 0;
   packs_->retire_wasteful();
   VARVE_ASSIGN(uint64_t freed, remove_dead_packs());  // first: what is moved needs room
+  // Each pack once: what an object holds that was released meanwhile counts as live, and does not move.
+  const uint32_t end = packs_->next_number();
+  std::set<uint32_t> tried;
   for (uint64_t more = 1; more != 0;) {
-    const auto wasteful = choose_wasteful();
+    const auto wasteful = choose_wasteful(end, tried);
     if (wasteful.empty()) {
       break;
+    }
+    for (const auto& [number, facts] : wasteful) {
+      tried.insert(number);
     }
     VARVE_TRY(move_live(wasteful));
     VARVE_ASSIGN(more, remove_dead_packs());

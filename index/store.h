@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -140,7 +141,7 @@ class Store final : public Index {
   Status erase_doomed();
   bool short_of_room();
   bool wasteful();
-  std::map<uint32_t, PackFacts> choose_wasteful();
+  std::map<uint32_t, PackFacts> choose_wasteful(uint32_t end, const std::set<uint32_t>& tried);
   Result<uint64_t> remove_dead_packs();
   Result<bool> erase_some(const Doomed& doomed);
   Result<bool> erase_rows(const Doomed& doomed);
