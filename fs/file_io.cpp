@@ -463,7 +463,13 @@ Result<uint64_t> Core::seek(const Caller&, uint64_t handle, uint64_t offset, int
     return Error{EINVAL, "lseek: only SEEK_DATA and SEEK_HOLE come here"};
   }
   Node& node = *open.node;
-  const std::shared_lock lock(node.mutex);
+  std::shared_lock lock(node.mutex);
+  KernelCache* const cache = kernel_cache_.load();
+  if (cache != nullptr && node.writers > 0 && !open.image) {  // a hole may have been filled through a map
+    lock.unlock();
+    cache->take_mapped_writes(node.number);
+    lock.lock();
+  }
   const uint64_t size = open.image ? open.image->image.size : node.inode.size;
   if (offset >= size) {
     return Error{ENXIO, "seek past the end of the file"};

@@ -145,9 +145,14 @@ class Invalidator : public KernelCache {
   }
 
   void settle() override {
-    constexpr std::chrono::seconds kPatience{2};
     std::unique_lock lock(mutex_);
-    idle_.wait_for(lock, kPatience, [this] { return closed_ || (queue_.empty() && !telling_); });
+    told_.wait_for(lock, kPatience, [this] { return closed_ || (queue_.empty() && telling_ == 0); });
+  }
+
+  void take_mapped_writes(InodeNumber inode) override {
+    invalidate_inode(inode, true);
+    std::unique_lock lock(mutex_);
+    told_.wait_for(lock, kPatience, [&] { return closed_ || (!waiting_.contains(inode) && telling_ != inode); });
   }
 
   /// Drops what is queued and waits for the call in progress. The session must be valid until then.
@@ -163,6 +168,8 @@ class Invalidator : public KernelCache {
   }
 
  private:
+  static constexpr std::chrono::seconds kPatience{2};
+
   void run() {
     std::unique_lock lock(mutex_);
     while (true) {
@@ -174,7 +181,7 @@ class Invalidator : public KernelCache {
       queue_.pop_front();
       const bool pages = waiting_.at(inode);
       waiting_.erase(inode);
-      telling_ = true;
+      telling_ = inode;
       lock.unlock();
       // A negative offset: attributes alone.
       const int result = fuse_lowlevel_notify_inval_inode(session_, inode, pages ? 0 : -1, 0);
@@ -184,18 +191,16 @@ class Invalidator : public KernelCache {
                                                 inode, std::strerror(-result)));
       }
       lock.lock();
-      telling_ = false;
-      if (queue_.empty()) {
-        idle_.notify_all();
-      }
+      telling_ = 0;
+      told_.notify_all();
     }
   }
 
   fuse_session* session_;
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::condition_variable idle_;  ///< nothing queued, nothing being told
-  bool telling_ = false;
+  std::condition_variable told_;
+  InodeNumber telling_ = 0;  ///< of which the kernel is being told; 0: none
   std::deque<InodeNumber> queue_;
   std::unordered_map<InodeNumber, bool> waiting_;  ///< what queue_ holds: pages too?
   bool closed_ = false;

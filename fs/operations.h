@@ -138,7 +138,7 @@ class Operations {
   virtual Status shut_down() = 0;
 };
 
-/// What the file system tells the kernel. Called from threads of the file system that hold no lock.
+/// What the file system tells the kernel. Called by whoever holds no lock.
 class KernelCache {
  public:
   virtual ~KernelCache() = default;
@@ -146,6 +146,9 @@ class KernelCache {
   virtual void invalidate_inode(InodeNumber inode, bool pages) = 0;
   /// Waits until the kernel has been told what was asked so far; 2 s at most.
   virtual void settle() {}
+  /// Waits until the kernel has handed over what programs changed through maps of a file that is open for writing, and
+  /// dropped its pages; 2 s at most. Another thread must be free to take the writes.
+  virtual void take_mapped_writes(InodeNumber) {}
 };
 
 }  // namespace varve::fs

@@ -315,6 +315,25 @@ except OSError as e:
 """
 
 
+def scenario_holes_filled_through_a_map(m):
+    """SEEK_DATA and SEEK_HOLE see what was written through a map into a hole, without msync."""
+    for name, keeps_descriptor in (("kept", True), ("closed", False)):
+        with open(m.root / name, "w+b") as file:
+            file.truncate(1 << 20)
+            pages = mmap.mmap(file.fileno(), 0)
+            if not keeps_descriptor:
+                file.close()
+            for at in (500_000, 700_000):
+                pages[at : at + 4] = b"word"
+                with open(m.root / name, "rb") as other:
+                    start, page = at // 65536 * 65536, at // 4096 * 4096
+                    data = os.lseek(other.fileno(), start, os.SEEK_DATA)
+                    found = (data, os.lseek(other.fileno(), data, os.SEEK_HOLE))
+                equal(found, (page, page + 4096), f"data in the hole, the descriptor {name}")
+                equal(pages[at : at + 4], b"word", "what the map shows")
+            pages.close()
+
+
 def scenario_sealed_after_a_map(m):
     """The last that writes is a map without a descriptor: whoever comes after its munmap finds the file sealed."""
     libc.mmap.restype = ctypes.c_void_p
