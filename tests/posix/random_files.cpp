@@ -2,13 +2,13 @@
 // byte for byte, but for the elements of arrays under a bound, which a seal may move within it, once.
 //
 //   random_files ROOT [--seed N] [--threads N] [--rounds N] [--operations N] [--only SLOT] [--verbose]
-//                     [--pattern FILE]
+//                     [--pattern FILE]...
 //
 // Each thread has files of its own in the folders abs, pwrel, bits, rel and exact of ROOT, whose bounds are abs:0.01,
 // pwrel:1e-3, bits:10, rel:1e-4 and none. After each round nothing is open, the program prints "round N" and waits for
 // a line: whoever started it may mount anew meanwhile. Then each file is read as a whole. The same seed makes the same
 // operations. --only takes a file's name: of that slot alone. --pattern names a file to copy into the mount and change;
-// FILE.spans says in lines "offset bytes size" where its elements are.
+// FILE.spans says in lines "offset bytes size" where; of size 4 or 8 are elements under a bound, of size 1 bytes.
 // Exit status: 0, 1 (a difference, told on stderr with the last operations on that file), 2 (wrong use).
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -31,7 +31,8 @@ namespace varve::posix {
 namespace {
 
 struct Options {
-  std::string root, only, pattern;
+  std::string root, only;
+  std::vector<std::string> patterns;
   uint64_t seed = 1, threads = 3, rounds = 3, operations = 400;
   bool verbose = false;
 };
@@ -67,12 +68,14 @@ std::vector<Slot> make_slots(const Options& options, uint64_t thread) {
       slot(Kind::raw, "abs", "raw_100x40x50.f32", absolute, "<f4"),
       slot(Kind::raw, "pwrel", "raw_100x40x50.f64", pointwise, "<f8"),
   };
-  if (!options.pattern.empty()) {
-    Slot pattern = slot(Kind::pattern, "abs", "pattern.h5", absolute, "<f4");
-    std::ifstream file(options.pattern, std::ios::binary);
+  for (const std::string& path : options.patterns) {
+    Slot pattern = slot(Kind::pattern, "abs", path.substr(path.rfind('/') + 1).c_str(), absolute, "");
+    std::ifstream file(path, std::ios::binary);
     pattern.pattern.assign(std::istreambuf_iterator<char>(file), {});
-    std::ifstream spans(options.pattern + ".spans");
+    std::ifstream spans(path + ".spans");
     for (Span span; spans >> span.offset >> span.bytes >> span.size;) {
+      pattern.type = span.size == 1 ? "" : "<f4";
+      pattern.bound = span.size == 1 ? Bound() : absolute;
       pattern.spans.push_back(span);
     }
     slots.push_back(std::move(pattern));
@@ -103,7 +106,7 @@ bool parse(int count, char** words, Options& options) {
     } else if (word == "--only" && i + 1 < count) {
       options.only = words[++i];
     } else if (word == "--pattern" && i + 1 < count) {
-      options.pattern = words[++i];
+      options.patterns.emplace_back(words[++i]);
     } else if (options.root.empty() && !word.starts_with("--")) {
       options.root = word;
     } else {
@@ -183,7 +186,7 @@ int main(int count, char** words) {
   varve::posix::Options options;
   if (!varve::posix::parse(count, words, options)) {
     std::cerr << "usage: random_files ROOT [--seed N] [--threads N] [--rounds N] [--operations N] [--only FOLDER/NAME] "
-                 "[--pattern FILE] [--verbose]\n";
+                 "[--pattern FILE]... [--verbose]\n";
     return 2;
   }
   return varve::posix::run(options);

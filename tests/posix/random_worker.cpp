@@ -222,7 +222,7 @@ Bytes Worker::whole_content(const Slot& slot) {
 
 /// Where elements are that a bound may move, in the file as it is now.
 void Worker::set_spans(const Slot& slot, FileModel& file) {
-  if (slot.kind == Kind::pattern) {
+  if (slot.kind == Kind::pattern && !slot.type.empty()) {
     file.set_spans(slot.spans);
     return;
   }

@@ -22,7 +22,7 @@ enum class Kind {
   bytes,    ///< any length, no format
   npy,      ///< rows of 40 x 50 elements; header and length may disagree
   raw,      ///< its name says the shape; any length
-  pattern,  ///< a file made elsewhere: only the elements of its arrays are written
+  pattern,  ///< a file made elsewhere: only its spans are written
 };
 
 /// A file that is always there, and what it is made of.
@@ -30,7 +30,7 @@ struct Slot {
   Kind kind = Kind::bytes;
   std::string directory, name;
   Bound bound;
-  std::string type;  ///< of NumPy: <f4 ...
+  std::string type;  ///< of NumPy: <f4 ...; empty: bytes
   Bytes pattern;
   std::vector<Span> spans;  ///< of the pattern
   uint64_t element() const { return type.empty() ? 1 : static_cast<uint64_t>(type[2] - '0'); }

@@ -25,23 +25,34 @@ SEEDS = (3, 12)  # which found faults
 PROGRAM = os.environ.get("RANDOM_FILES") or "random_files"
 
 
-def make_pattern(path):
-    """An HDF5 file with chunks that reach over the edges of their dataset, and where its elements are."""
+def chunks_of(dataset):
+    return map(dataset.id.get_chunk_info, range(dataset.id.get_num_chunks()))
+
+
+def make_patterns(folder):
+    """HDF5 files with chunks that reach over the edges of their dataset, one with filters, and what to change there."""
     import h5py
     import numpy as np
 
     wave = np.sin(np.arange(60 * 45 * 50).reshape(60, 45, 50) / 1000)
-    with h5py.File(path, "w") as file:
-        file.create_dataset("chunked", data=wave.astype("f4"), chunks=(16, 32, 20))
+    paths = [folder / name for name in ("pattern.h5", "filtered.h5")]
+    with h5py.File(paths[0], "w") as file:
+        chunked = file.create_dataset("chunked", data=wave.astype("f4"), chunks=(16, 32, 20))
         file.create_dataset("contiguous", data=wave)
         file.create_dataset("whole", data=(1000 * wave).astype("i4"))
-        spans = [(file["contiguous"].id.get_offset(), wave.nbytes, 8)]
-        chunked = file["chunked"].id
-        spans += [(chunk.byte_offset, chunk.size, 4) for chunk in map(chunked.get_chunk_info, range(chunked.get_num_chunks()))]
-    pathlib.Path(f"{path}.spans").write_text("".join(f"{offset} {size} {element}\n" for offset, size, element in spans))
+        spans = [[(file["contiguous"].id.get_offset(), wave.nbytes, 8)]]
+        spans[0] += [(chunk.byte_offset, chunk.size, 4) for chunk in chunks_of(chunked)]
+    with h5py.File(paths[1], "w") as file:
+        options = {"chunks": (16, 32, 20), "compression": "gzip", "shuffle": True}
+        file.create_dataset("deflated", data=wave.astype("f4"), **options)
+        file.create_dataset("summed", data=wave, fletcher32=True, **options)
+        spans += [[(chunk.byte_offset, chunk.size, 1) for data in file.values() for chunk in chunks_of(data)]]
+    for path, places in zip(paths, spans):
+        pathlib.Path(f"{path}.spans").write_text("".join("%d %d %d\n" % place for place in places))
+    return paths
 
 
-def one_seed(m, seed, pattern, arguments):
+def one_seed(m, seed, patterns, arguments):
     """Operations done; a failure when anything differed."""
     print(f"  seed {seed}", flush=True)
     root = m.root / str(seed)
@@ -50,7 +61,7 @@ def one_seed(m, seed, pattern, arguments):
         (root / name).mkdir()
         if bound:
             m.bound(bound, root / name)
-    command = [PROGRAM, root, "--seed", seed, "--pattern", pattern]
+    command = [PROGRAM, root, "--seed", seed, *(word for path in patterns for word in ("--pattern", path))]
     for name in ("threads", "rounds", "operations", "only"):
         command += [f"--{name}", getattr(arguments, name)] if getattr(arguments, name) else []
     command += ["--verbose"] if arguments.verbose else []
@@ -82,9 +93,8 @@ def seeds(arguments):
 
 def random_files(m, arguments):
     """Random operations against a model in memory."""
-    pattern = m.plain / "pattern.h5"
-    make_pattern(pattern)
-    operations = sum(one_seed(m, seed, pattern, arguments) for seed in seeds(arguments))
+    patterns = make_patterns(m.plain)
+    operations = sum(one_seed(m, seed, patterns, arguments) for seed in seeds(arguments))
     check(True, f"{operations} operations: no difference")
 
 
